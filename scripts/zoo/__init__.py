@@ -1,0 +1,22 @@
+"""The models that tests and benchmarks use: ONNX built by hand, seeded random weights.
+
+Run `python scripts/zoo.py --list` for the names.
+"""
+
+from zoo.inputs import random_inputs, static_shape, traffic_bytes
+from zoo.models import MODELS, SMALL, model
+from zoo.subgraphs import SUBGRAPHS, Subgraph, bench_shapes, reference, subgraph
+
+__all__ = [
+    "MODELS",
+    "SMALL",
+    "SUBGRAPHS",
+    "Subgraph",
+    "bench_shapes",
+    "model",
+    "random_inputs",
+    "reference",
+    "static_shape",
+    "subgraph",
+    "traffic_bytes",
+]
