@@ -1,0 +1,37 @@
+"""Read a model from ONNX, torch.export or Relax into one form."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnx
+from tvm.ir import IRModule
+
+from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.model import ImportedModel, TensorSpec
+from tvm_stitch.frontend.onnx_import import import_onnx
+
+__all__ = ["ImportedModel", "TensorSpec", "import_model"]
+
+
+def import_model(
+    model: str | os.PathLike | onnx.ModelProto | IRModule | object,
+    shapes: Mapping[str, Sequence] | None = None,
+) -> ImportedModel:
+    """Import a path to an ONNX file, a ModelProto, a torch ExportedProgram or a Relax module.
+
+    Raises: StitchError for anything else, and for whatever the model or `shapes` get wrong.
+    """
+    if isinstance(model, str | os.PathLike):
+        return import_onnx(Path(model), shapes)
+    if isinstance(model, onnx.ModelProto):
+        return import_onnx(model, shapes)
+    raise StitchError(
+        f"a {type(model).__name__}",
+        "not a model",
+        "give a path to an ONNX file, an onnx.ModelProto, a torch.export.ExportedProgram or an "
+        "IRModule",
+    )

@@ -1,0 +1,2 @@
+def bound_indices(graph, given):
+    return {}

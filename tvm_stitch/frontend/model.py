@@ -1,0 +1,34 @@
+"""What every importer returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from tvm.ir import IRModule
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output: the model's own name, a static shape, NumPy's (or ml_dtypes') dtype."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class ImportedModel:
+    """A model as Relax, its weights beside it.
+
+    `mod["main"]` takes the inputs, then one parameter per weight (attribute `num_input` counts the
+    first), and returns a tensor, or a tuple when there are several outputs. `weights` may be
+    read-only views of the model's file. `index_bounds[name]` is the inclusive range that values
+    of an integer input must lie in because they index an axis.
+    """
+
+    mod: IRModule
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    weights: tuple[np.ndarray, ...]
+    index_bounds: dict[str, tuple[int, int]] = field(default_factory=dict)

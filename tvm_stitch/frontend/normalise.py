@@ -1,0 +1,55 @@
+"""One pass over the nodes in order: infer types, fold what is constant, apply rewrites.
+
+A rewrite sees inferred types of the node's inputs and outputs and what was folded before it; nodes
+it returns are visited in turn, so it needs no order among rewrites and no second pass.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import onnx
+
+from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.fold import Folder
+from tvm_stitch.frontend.graph import Graph
+from tvm_stitch.frontend.infer import infer_node, type_proto, value_type
+
+Rewrite = Callable[[Graph, onnx.NodeProto], Sequence[onnx.NodeProto] | None]
+
+
+def normalise(graph: Graph, rewrites: Sequence[Rewrite], given: object) -> None:
+    """Bring the graph to the form that TVM's importer takes, and type its outputs.
+
+    Raises: StitchError naming a node whose inputs do not fit it.
+    """
+    folder = Folder(graph)
+    for value in graph.inputs:
+        graph.types[value.name] = value_type(value.type)
+    waiting, done = deque(graph.nodes), []
+    while waiting:
+        node = waiting.popleft()
+        try:
+            infer_node(graph, node)
+        except onnx.shape_inference.InferenceError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise StitchError(
+                f"{given}, {node.op_type} {node.name or node.output[0]!r}",
+                f"its inputs do not fit ({reason})",
+                "check the input shapes and the model",
+            ) from error
+        if folder.fold(node):
+            continue
+        for change in rewrites:
+            new = change(graph, node)
+            if new is not None:
+                waiting.extendleft(reversed(new))
+                break
+        else:
+            done.append(node)
+    graph.nodes = done
+    for output in graph.outputs:
+        if (known := graph.type_of(output.name)) is not None:
+            output.type.CopyFrom(type_proto(known))
+    graph.drop_unused()

@@ -1,0 +1,47 @@
+"""ONNX -> Relax: read, check, bind shapes, simplify the structure, fold weights, rewrite, import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+
+from tvm_stitch.frontend.bounds import bound_indices
+from tvm_stitch.frontend.dedupe import share_constants
+from tvm_stitch.frontend.graph import read_graph
+from tvm_stitch.frontend.load import load_structure
+from tvm_stitch.frontend.model import ImportedModel
+from tvm_stitch.frontend.normalise import normalise
+from tvm_stitch.frontend.operators import check_operators
+from tvm_stitch.frontend.rewrites import REWRITES
+from tvm_stitch.frontend.shapes import bind_shapes
+from tvm_stitch.frontend.structure import check_structure, inline_functions, simplify
+from tvm_stitch.frontend.tensors import TensorReader
+from tvm_stitch.frontend.to_relax import to_relax
+
+
+def import_onnx(
+    model: Path | onnx.ModelProto, shapes: Mapping[str, Sequence] | None
+) -> ImportedModel:
+    """Import an ONNX file or message, which stays as it is.
+
+    Raises: StitchError for whatever the model or `shapes` get wrong.
+    """
+    path = model if isinstance(model, Path) else None
+    given = path or f"ONNX model {model.graph.name!r}"
+    proto = load_structure(path) if path else model
+    graph = read_graph(proto, TensorReader(given, path), given)
+    del proto
+    check_operators(graph, given)
+    bind_shapes(graph, shapes)
+    check_structure(graph, given)
+    inline_functions(graph)
+    normalise(graph, [], given)
+    simplify(graph)
+    normalise(graph, REWRITES, given)
+    share_constants(graph)
+    bounds = bound_indices(graph, given)
+    imported = to_relax(graph, given)
+    return replace(imported, index_bounds=bounds)

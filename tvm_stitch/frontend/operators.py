@@ -1,0 +1,76 @@
+"""Which operators the importer takes, checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.graph import Graph, bodies
+from tvm_stitch.frontend.rewrites import REWRITTEN_OPS
+
+OLDEST_OPSET = 7  # broadcasting became NumPy's
+MICROSOFT = {"BiasGelu", "FastGelu", "Gelu", "SkipLayerNormalization"}
+# Converters whose name means another operator in ONNX's own domain, or has none there.
+NOT_ONNX = {"AllClassNMS", "Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu",
+            "MatMulInteger16", "SkipLayerNormalization"}  # fmt: skip
+
+
+def check_operators(graph: Graph, given: object) -> None:
+    """Raise StitchError for an operator set that is too old or new, or naming all unknown ops."""
+    newest = onnx.defs.onnx_opset_version()
+    if "" not in graph.opsets or not OLDEST_OPSET <= graph.opset <= newest:
+        raise StitchError(
+            given,
+            f"opset {graph.opsets.get('')} is outside {OLDEST_OPSET} to {newest}",
+            "convert the model with onnx.version_converter",
+        )
+    functions = {(function.domain, function.name) for function in graph.functions}
+    unknown = sorted(
+        {
+            f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+            for node in _all_nodes(graph.nodes)
+            if not _known(node, graph.opset) and (node.domain, node.op_type) not in functions
+        }
+    )
+    if unknown:
+        raise StitchError(
+            given,
+            f"unsupported operators: {', '.join(unknown)}",
+            "replace them by ONNX operators that TVM's importer has",
+        )
+
+
+def has_converter(node: onnx.NodeProto) -> bool:
+    """Say whether TVM's importer has this operator under this meaning."""
+    if node.domain == "com.microsoft":
+        return node.op_type in MICROSOFT
+    known = onnx_frontend._get_convert_map()
+    default = node.domain in ("", "ai.onnx")
+    return default and node.op_type in known and node.op_type not in NOT_ONNX
+
+
+def has_body(node: onnx.NodeProto, opset: int) -> bool:
+    """Say whether ONNX itself defines the operator as a function of others."""
+    if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type, opset):
+        return False
+    schema = onnx.defs.get_schema(node.op_type, opset)
+    return schema.has_function or schema.has_context_dependent_function
+
+
+def _known(node: onnx.NodeProto, opset: int) -> bool:
+    default = node.domain in ("", "ai.onnx")
+    return (
+        has_converter(node)
+        or has_body(node, opset)
+        or (default and (node.op_type in REWRITTEN_OPS or node.op_type == "If"))
+    )
+
+
+def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    for node in nodes:
+        yield node
+        for body in bodies(node):
+            yield from _all_nodes(body.node)

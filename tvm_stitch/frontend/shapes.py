@@ -1,0 +1,109 @@
+"""Bind every graph input to a static shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+
+import onnx
+
+from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.graph import Graph
+from tvm_stitch.frontend.tensors import dtype_of
+
+
+def check_requested(shapes: Mapping[str, Sequence] | None, names: Sequence[str]) -> dict:
+    """Return `shapes` as tuples of int.
+
+    Raises: StitchError for an unknown name, a symbolic extent (reserved) or one that is no count.
+    """
+    bound = {}
+    for name, shape in (shapes or {}).items():
+        given = f"shape of {name!r}"
+        if name not in names:
+            raise StitchError(given, "the model has no such input", f"its inputs are {list(names)}")
+        if any(isinstance(extent, str) for extent in shape):
+            raise StitchError(
+                f"{given}, {tuple(shape)}",
+                "reserved: shapes are static in this release",
+                f"give numbers only, such as --shape {name}=1,128",
+            )
+        for extent in shape:
+            if not isinstance(extent, Integral) or isinstance(extent, bool) or extent < 0:
+                raise StitchError(
+                    f"{given}, {tuple(shape)}", f"{extent!r} is no extent", "give counts of 0 or more"
+                )
+        bound[name] = tuple(int(extent) for extent in shape)
+    return bound
+
+
+def bind_shapes(graph: Graph, shapes: Mapping[str, Sequence] | None) -> None:
+    """Write static shapes into the inputs; one symbol has one value across all of them.
+
+    Raises: StitchError naming the input for a wrong name, rank or extent, and for each extent that
+    stays unbound.
+    """
+    bound = check_requested(shapes, [value.name for value in graph.inputs])
+    symbols: dict[str, int] = {}
+    for value in graph.inputs:
+        if not value.type.HasField("tensor_type"):
+            raise StitchError(
+                f"input {value.name!r}", "it is not a tensor", "pass sequences and maps as tensors"
+            )
+        dtype_of(value.type.tensor_type.elem_type, f"input {value.name!r}")
+        if value.name in bound:
+            _match(value, bound[value.name], symbols)
+    for value in graph.inputs:
+        shape = bound[value.name] if value.name in bound else _resolve(value, symbols)
+        proto = value.type.tensor_type.shape
+        proto.ClearField("dim")
+        proto.SetInParent()
+        for extent in shape:
+            proto.dim.add(dim_value=extent)
+    for value in graph.outputs:
+        value.type.tensor_type.ClearField("shape")  # inferred again from the bound inputs
+
+
+def _match(value: onnx.ValueInfoProto, shape: tuple[int, ...], symbols: dict[str, int]) -> None:
+    given = f"shape {shape} of {value.name!r}"
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return
+    declared = [_extent(dim) for dim in tensor.shape.dim]
+    remedy = f"the model declares {_shown(tensor.shape)}"
+    if len(declared) != len(shape):
+        raise StitchError(given, f"it has {len(shape)} axes, not {len(declared)}", remedy)
+    for axis, (want, have) in enumerate(zip(shape, declared, strict=True)):
+        if isinstance(have, int) and have != want:
+            raise StitchError(given, f"axis {axis} is fixed to {have}", remedy)
+        if isinstance(have, str) and have and symbols.setdefault(have, want) != want:
+            raise StitchError(given, f"{have!r} is {symbols[have]} in another input", remedy)
+
+
+def _resolve(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> list[int]:
+    given, tensor = f"input {value.name!r}", value.type.tensor_type
+    if not tensor.HasField("shape"):
+        raise StitchError(given, "its rank is unknown", f"set --shape {value.name}=1,128")
+    extents = [_extent(dim) for dim in tensor.shape.dim]
+    extents = [symbols.get(extent, extent) for extent in extents]
+    example = ",".join(str(extent) if isinstance(extent, int) else "1" for extent in extents)
+    for axis, extent in enumerate(extents):
+        if not isinstance(extent, int):
+            symbol = f" ({extent!r})" if extent else ""
+            raise StitchError(
+                given,
+                f"axis {axis}{symbol} of {_shown(tensor.shape)} has no fixed extent",
+                f"set it, as in --shape {value.name}={example}",
+            )
+    return extents
+
+
+def _extent(dim: onnx.TensorShapeProto.Dimension) -> int | str:
+    """Return a fixed extent, or the symbol that stands for it ("" if it has no name)."""
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return dim.dim_value
+    return dim.dim_param
+
+
+def _shown(shape: onnx.TensorShapeProto) -> str:
+    return "(" + ", ".join(str(_extent(dim) or "?") for dim in shape.dim) + ")"

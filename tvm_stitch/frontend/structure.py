@@ -1,0 +1,88 @@
+"""Passes that run on the structure alone: the checker, function inlining, onnxsim.
+
+Each gets a small model in which weights are extra graph inputs, so no weight is serialised and none
+is folded into another.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import onnx
+import onnx.inliner
+
+from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.graph import Graph, take_model, write_model
+from tvm_stitch.frontend.operators import has_body, has_converter
+from tvm_stitch.frontend.rewrites import REWRITTEN_OPS
+
+logger = logging.getLogger(__name__)
+
+SMALL_INTEGERS = 1024  # elements: what shape arithmetic may need
+FOLDED_LIMIT = "16KB"  # onnxsim may not create larger constants
+# Fusions that change arithmetic, or that our own rewrites undo.
+SKIPPED = ["fuse_add_bias_into_conv", "fuse_bn_into_conv", "fuse_matmul_add_bias_into_gemm",
+           "fuse_pad_into_conv", "fuse_pad_into_pool", "fuse_qkv", "fuse_transpose_into_gemm",
+           "eliminate_consecutive_idempotent_ops"]  # fmt: skip
+
+
+def is_structural(_name: str, array: np.ndarray) -> bool:
+    """Say whether a constant may carry shapes, axes, bounds or scalars."""
+    return array.size <= 1 or (array.dtype.kind in "iub" and array.size <= SMALL_INTEGERS)
+
+
+def check_structure(graph: Graph, given: object) -> None:
+    """Raise StitchError for what the ONNX checker refuses."""
+    model = write_model(graph, is_structural)
+    for output in model.graph.output:
+        output.type.tensor_type.shape.SetInParent()  # the checker wants one; it is inferred later
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        reason = str(error).split("\n\n==> Context")[0]
+        raise StitchError(given, f"invalid ONNX: {reason}", "export the model again") from error
+
+
+def inline_functions(graph: Graph) -> None:
+    """Replace calls of model functions, and of ONNX functions that TVM lacks, by their bodies."""
+    if graph.functions:
+        take_model(graph, onnx.inliner.inline_local_functions(write_model(graph, is_structural)))
+        graph.functions = []
+    while wanted := {
+        (node.domain, node.op_type)
+        for node in graph.nodes
+        if not has_converter(node)
+        and node.op_type not in REWRITTEN_OPS
+        and has_body(node, graph.opset)
+    }:
+        model = onnx.shape_inference.infer_shapes(write_model(graph, is_structural))
+        take_model(
+            graph,
+            onnx.inliner.inline_selected_functions(
+                model, sorted(wanted), inline_schema_functions=True
+            ),
+        )
+
+
+def simplify(graph: Graph) -> None:
+    """Fold and deduplicate with onnxsim; a model it cannot handle stays as it is."""
+    import onnxsim  # costs 2 s where torch is installed, which it imports
+
+    before = write_model(graph, is_structural)
+    try:
+        model, _ = onnxsim.simplify(
+            before, skipped_optimizers=list(SKIPPED), tensor_size_threshold=FOLDED_LIMIT
+        )
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+        logger.warning("onnxsim: left the model as it is: %s", error)
+        return
+    if _interface(before, graph) != _interface(model, graph):
+        logger.warning("onnxsim: changed the inputs or outputs, so its result is not used")
+        return
+    take_model(graph, model)
+
+
+def _interface(model: onnx.ModelProto, graph: Graph) -> tuple[list[str], list[str]]:
+    inputs = [v.name for v in model.graph.input if v.name not in graph.constants]
+    return inputs, [v.name for v in model.graph.output]

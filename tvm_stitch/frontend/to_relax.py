@@ -1,0 +1,175 @@
+"""Turn the rewritten graph into Relax with TVM's importer, weights as parameters."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
+
+from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.dedupe import rename_inputs
+from tvm_stitch.frontend.graph import Graph, consumed, has_input, write_model
+from tvm_stitch.frontend.model import ImportedModel, TensorSpec
+
+# Inputs that the importer reads as values, not as tensors.
+VALUE_INPUTS = {
+    "Clip": (1, 2), "ConstantOfShape": (0,), "CumSum": (1,), "Dropout": (1, 2), "Expand": (1,),
+    "OneHot": (1,), "Pad": (1, 2, 3), "Range": (0, 1, 2), "Reshape": (1,), "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,), "TopK": (1,),
+    "Trilu": (1,), "Unsqueeze": (1,), "Upsample": (1,), "AffineGrid": (1,), "MaxUnpool": (2,),
+    "NonMaxSuppression": (2, 3, 4), "Compress": (1,),
+    **{f"Reduce{kind}": (1,) for kind in ("Max", "Min", "Sum", "Mean", "Prod", "LogSumExp",
+                                          "LogSum", "SumSquare", "L1", "L2")},
+}  # fmt: skip
+CONSTANT_INTEGERS = 64  # elements; longer integer constants become weights
+# What converters raise for a node they cannot translate.
+REFUSALS = (RuntimeError, ValueError, TypeError, AttributeError, AssertionError,
+            NotImplementedError, IndexError, KeyError)  # fmt: skip
+
+
+def to_relax(graph: Graph, given: object) -> ImportedModel:
+    """Import the graph.
+
+    Raises: StitchError naming the node that the importer refuses, or a result whose shape depends
+    on data.
+    """
+    stays = _constants(graph)
+    renamed = _identifiers(graph, [name for name in graph.constants if name not in stays])
+    weights = [name for name in graph.constants if name not in stays]
+    model = write_model(graph, lambda name, _: name in stays)
+    _rename(model, renamed)
+    _reorder(model.graph, [renamed[name] for name in weights])
+    mod = _import(model, graph.opset, given)
+    main = mod["main"].with_attr("num_input", len(graph.inputs))
+    mod["main"] = main
+    return ImportedModel(
+        mod=mod,
+        inputs=_specs([value.name for value in graph.inputs], [p.ty for p in main.params], given),
+        outputs=_specs([value.name for value in graph.outputs], output_types(main), given),
+        weights=tuple(aligned(graph.constants[name]) for name in weights),
+    )
+
+
+def aligned(array: np.ndarray) -> np.ndarray:
+    """Return the array C-contiguous and aligned to its items, itself where it already is."""
+    if array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.array(array, order="C", copy=True)
+
+
+def output_types(main: relax.Function) -> list:
+    ty = main.ret_ty
+    return list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+
+
+def _specs(names: Sequence[str], types: Sequence, given: object) -> tuple[TensorSpec, ...]:
+    return tuple(tensor_spec(name, ty, given) for name, ty in zip(names, types, strict=False))
+
+
+def tensor_spec(name: str, ty: object, given: object) -> TensorSpec:
+    """Describe an input or output.
+
+    Raises: StitchError if it is no tensor or its shape is not static.
+    """
+    if not isinstance(ty, relax.TensorType):
+        raise StitchError(f"{given}, {name!r}", f"it is {ty}, not a tensor", "use tensors only")
+    shape = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None]
+    if not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
+        raise StitchError(
+            f"{given}, {name!r}",
+            "its shape depends on data",
+            "shapes are static in this release: remove what makes it (NonZero, Unique, ...)",
+        )
+    return TensorSpec(name, tuple(int(extent) for extent in shape), str(ty.dtype.dtype))
+
+
+def _constants(graph: Graph) -> set[str]:
+    """Name the constants that stay in the graph: scalars, small integers, values converters read."""
+    stays = {
+        name
+        for name, array in graph.constants.items()
+        if array.size <= 1 or (array.dtype.kind in "iub" and array.size <= CONSTANT_INTEGERS)
+    }
+    for node in graph.nodes:
+        for position in VALUE_INPUTS.get(node.op_type, ()):
+            if has_input(node, position):
+                stays.add(node.input[position])
+        if node.op_type == "If":
+            stays.update(consumed(node))
+    return stays & graph.constants.keys()
+
+
+def _identifiers(graph: Graph, weights: list[str]) -> dict[str, str]:
+    """Give inputs and weights names that are identifiers and that no other value has."""
+    taken = {name for node in graph.nodes for name in (*consumed(node), *node.output)}
+    taken.update(graph.constants, (value.name for value in (*graph.inputs, *graph.outputs)))
+    renamed: dict[str, str] = {}
+    for name in (*(value.name for value in graph.inputs), *weights):
+        stem = re.sub(r"\W", "_", name, flags=re.ASCII)
+        stem = stem if stem[:1].isalpha() else f"t_{stem}"
+        new, suffix = stem, 0
+        while new != name and new in taken:
+            suffix += 1
+            new = f"{stem}_{suffix}"
+        taken.add(new)
+        renamed[name] = new
+    return renamed
+
+
+def _rename(model: onnx.ModelProto, renamed: dict[str, str]) -> None:
+    rename_inputs(model.graph.node, renamed)
+    for value in (*model.graph.input, *model.graph.output):
+        value.name = renamed.get(value.name, value.name)
+
+
+def _reorder(proto: onnx.GraphProto, weights: list[str]) -> None:
+    """Put weights after the user's inputs, in their order, read or not."""
+    values = {value.name: value for value in proto.input}
+    order = [name for name in values if name not in set(weights)] + weights
+    ordered = [values[name] for name in order]
+    del proto.input[:]
+    proto.input.extend(ordered)
+
+
+class _Importer(ONNXGraphImporter):
+    """The importer, naming the operator that it cannot convert."""
+
+    def _convert_operator(self, op_name, inputs, attrs, opset):
+        try:
+            return super()._convert_operator(op_name, inputs, attrs, opset)
+        except REFUSALS as error:
+            reason = str(error).strip().splitlines() or [type(error).__name__]
+            raise _Refused(op_name, attrs["tvm_custom"]["name"], reason[-1]) from error
+
+
+class _Refused(Exception):
+    """A converter raised; holds the operator, the node's name, and its last line."""
+
+
+def _import(model: onnx.ModelProto, opset: int, given: object) -> IRModule:
+    shapes = {
+        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in model.graph.input
+    }
+    importer = _Importer(shapes, "float32", sanitize=False)
+    try:
+        # The importer prints and warns about each refusal; ours is one line.
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return importer.from_onnx(model.graph, opset)
+    except _Refused as refused:
+        op, node, reason = refused.args
+        raise StitchError(
+            f"{given}, {op} {node!r}".replace(" ''", ""),
+            f"TVM's importer refuses it ({reason})",
+            "rewrite this part of the model",
+        ) from refused
