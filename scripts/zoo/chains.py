@@ -69,15 +69,21 @@ def bn_relu_residual_reference(
     return {"y": np.maximum(y + residual, 0.0)}
 
 
-def gru_gates(g: Graph, from_input: str, from_hidden: str, hidden: str, size: int) -> str:
+def gru_gates(
+    g: Graph, gates: tuple[str, str], hidden: str, size: int, attention: str | None = None
+) -> str:
     """A GRU cell's element-wise part: gate pre-activations (..., 3H) and hidden state (..., H).
 
-    Gates in PyTorch's order: reset, update, new.
+    Gates in PyTorch's order: reset, update, new. `attention` (..., 1) lessens the update gate,
+    which makes it DIEN's AUGRU.
     """
+    from_input, from_hidden = gates
     reset_x, update_x, new_x = g.split(from_input, [size] * 3)
     reset_h, update_h, new_h = g.split(from_hidden, [size] * 3)
     reset = g.op("Sigmoid", g.op("Add", reset_x, reset_h))
     update = g.op("Sigmoid", g.op("Add", update_x, update_h))
+    if attention is not None:
+        update = g.op("Mul", update, g.op("Sub", g.constant(1.0), attention))
     new = g.op("Tanh", g.op("Add", new_x, g.op("Mul", reset, new_h)))
     kept = g.op("Mul", update, hidden)
     return g.op("Add", g.op("Mul", g.op("Sub", g.constant(1.0), update), new), kept)
@@ -87,7 +93,7 @@ def gru_cell(g: Graph, shape: Shape) -> None:
     """`gru_gates` of two inputs (..., 3H); `shape` is the hidden state's (..., H)."""
     wide = (*shape[:-1], 3 * shape[-1])
     gates = g.input("gates_x", wide), g.input("gates_h", wide)
-    g.output(gru_gates(g, *gates, g.input("hidden", shape), shape[-1]), "y", shape)
+    g.output(gru_gates(g, gates, g.input("hidden", shape), shape[-1]), "y", shape)
 
 
 def gru_cell_reference(inputs: Arrays, _weights: Float64Weights) -> Arrays:

@@ -100,6 +100,15 @@ class Graph:
                         names[i] = name
         self.outputs.append(_value_info(name, shape, dtype or self.dtype))
 
+    def cast(self, x: str, dtype: str) -> str:
+        """Append a Cast."""
+        return self.op("Cast", x, to=helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype)))
+
+    def filled(self, shape: str, value: float, dtype: str | None = None) -> str:
+        """Append a ConstantOfShape of this value."""
+        array = np.array([value]).astype(numpy_dtype(dtype or self.dtype))
+        return self.op("ConstantOfShape", shape, value=tensor("value", array))
+
     def reduce(self, kind: str, x: str, axes: Sequence[int], keepdims: bool = True) -> str:
         """Append a reduction, with its axes where this opset has them."""
         if kind == "ReduceSum" or self.opset > REDUCTIONS_WITH_AXES_ATTRIBUTE:
