@@ -1,0 +1,92 @@
+"""Time a model side by side with other compilers, each in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from tir_schedules.device import available_cpus
+from tvm_stitch.errors import StitchError
+from tvm_stitch.profiling.harness import Crew, Row, compare
+from tvm_stitch.profiling.inputs import random_inputs
+from tvm_stitch.profiling.peers import AGAINST, OURS, PEERS, Job
+from tvm_stitch.profiling.table import render
+
+
+def add_parser(commands) -> None:
+    cmd = commands.add_parser("bench", help="time it against its peers", description=__doc__)
+    cmd.add_argument("model", type=Path, metavar="MODEL.onnx")
+    known = ",".join(AGAINST)
+    cmd.add_argument("--against", type=_peers, metavar="PEERS", help=f"some of {known}; all")
+    cmd.add_argument("--budget", type=_positive, default=300.0, metavar="SECONDS")
+    cmd.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
+    cmd.add_argument("--sets", type=int, default=1, help="copies of the inputs to rotate")
+    cmd.add_argument("--target", default="x86", help="(default: %(default)s)")
+    cmd.add_argument("--shape", action="append", type=_shape, default=[], metavar="NAME=1,128")
+    cmd.add_argument("--threads", type=int, default=None, metavar="N")
+    cmd.add_argument("--log", type=Path)
+    cmd.add_argument("--profile", type=Path)
+    cmd.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    named = args.against or list(AGAINST)
+    peers = [row for name in named for row in AGAINST[name]]
+    if args.against is not None:
+        refuse_missing(peers)
+    if args.json and not args.json.parent.is_dir():
+        rule = "its folder does not exist"
+        raise StitchError(args.json, rule, "create it or give another --json")
+    threads = args.threads or available_cpus()
+    shapes = dict(args.shape)
+    inputs = random_inputs(args.model, shapes)
+    with Crew(threads) as crew:
+        job = Job(args.model.resolve(), crew.workdir, threads, shapes, args.target)
+        rows = compare(crew, job, inputs, [OURS, *peers], args.budget, sets=args.sets)
+    print(f"{args.model}: {threads} threads, {_kernels(rows)}")
+    print(render(rows))
+    if args.json:
+        record = {"model": str(args.model), "threads": threads, "target": args.target}
+        record |= {"shapes": {name: value.shape for name, value in inputs.items()}}
+        record |= {"sets": args.sets, "rows": [row.to_json() for row in rows]}
+        args.json.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def refuse_missing(peers: list[str]) -> None:
+    """Raise StitchError if a peer that the user named is not installed."""
+    for name in peers:
+        if reason := PEERS[name].missing():
+            remedy = "pip install 'tvm-stitch[bench]', or leave it out of --against"
+            raise StitchError(f"missing peer {name}", reason, remedy)
+
+
+def _kernels(rows: list[Row]) -> str:
+    facts = next(row.facts for row in rows if row.peer == OURS)
+    return f"{facts.get('kernels')} kernels, {facts.get('fallbacks')} on the fallback schedule"
+
+
+def _peers(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in AGAINST]:
+        known = ", ".join(AGAINST)
+        raise argparse.ArgumentTypeError(f"no peer {unknown[0]!r}; there are {known}")
+    return names
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, dims = text.rpartition("=")
+    try:
+        shape = tuple(int(dim) for dim in dims.split(",") if dim)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=1,128") from None
+    if not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=1,128")
+    return name, shape
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0 seconds")
+    return value

@@ -1,0 +1,1 @@
+"""Side-by-side timing: each peer in a process of its own, stopped while another is measured."""

@@ -1,0 +1,136 @@
+"""The parent's end of one peer: start it, ask it, stop it while others run, always end it."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from .peers import Peer
+
+_REASON_CHARS = 200
+_live: set[Child] = set()
+
+
+class Died(Exception):
+    """The peer's process ended or was ended; the message is one line, `log` all that it printed."""
+
+    def __init__(self, reason: str, log: str = "") -> None:
+        super().__init__(reason)
+        self.log = log
+
+
+class Child:
+    """One worker process in a process group of its own, on `cpus` only."""
+
+    def __init__(self, peer: Peer, cpus: list[int], workdir: Path) -> None:
+        self.peer = peer
+        self._log = workdir / f"{peer.name}.log"
+        self._pending = b""
+        to_child, self._write_fd = os.pipe()
+        self._read_fd, from_child = os.pipe()
+        command = [sys.executable, "-m", "tvm_stitch.profiling.worker", peer.name]
+        command += [",".join(map(str, cpus)), str(to_child), str(from_child)]
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(to_child, from_child),
+                start_new_session=True,
+                env=_environment(len(cpus), workdir),
+            )
+        os.close(to_child)
+        os.close(from_child)
+        _live.add(self)
+
+    @property
+    def alive(self) -> bool:
+        return self in _live
+
+    def pause(self) -> None:
+        """Stop every thread of the peer, spinning ones too."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def ask(self, message: dict[str, object], timeout_s: float) -> dict[str, object]:
+        """Send one message and return the answer.
+
+        Raises: Died if the process ends first, or is ended for taking longer than `timeout_s`.
+        """
+        try:
+            os.write(self._write_fd, json.dumps(message).encode() + b"\n")
+        except BrokenPipeError:
+            raise self._died() from None
+        end = time.monotonic() + timeout_s
+        while b"\n" not in self._pending:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self._read_fd], [], [], left)[0]:
+                self.kill()
+                raise Died(f"not done after {timeout_s:.0f} s")
+            chunk = os.read(self._read_fd, 1 << 20)
+            if not chunk:
+                raise self._died()
+            self._pending += chunk
+        line, self._pending = self._pending.split(b"\n", 1)
+        return json.loads(line)
+
+    def kill(self) -> None:
+        """End the peer and what it started; more than once does no harm."""
+        if self not in _live:
+            return
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        os.close(self._write_fd)
+        os.close(self._read_fd)
+        _live.discard(self)
+
+    def _signal(self, number: int) -> None:
+        # Gone already if it ended by itself; the next answer that does not come says so.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def _died(self) -> Died:
+        code = self._process.wait()
+        self.kill()
+        log = self._log.read_text(errors="replace")
+        lines = [line.strip() for line in log.splitlines() if line.strip()]
+        said = lines[-1][:_REASON_CHARS] if lines else f"ended with status {code}"
+        return Died(f"killed by {signal.Signals(-code).name}" if code < 0 else said, log)
+
+
+@atexit.register
+def _kill_all() -> None:
+    for child in list(_live):
+        child.kill()
+
+
+def _environment(threads: int, workdir: Path) -> dict[str, str]:
+    """Return the variables all peers get alike: N threads, and memory kept once it was allocated.
+
+    Without the MALLOC ones a framework that allocates large outputs with malloc pays the kernel
+    for fresh pages in every run, which is no property of its code.
+    """
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
+    return {
+        **os.environ,
+        **{name: str(threads) for name in (*names, "NPROC")},
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+        "JAX_PLATFORMS": "cpu",
+        "JAX_ENABLE_X64": "1",
+        "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'}",
+        "TORCHINDUCTOR_CACHE_DIR": str(workdir / "inductor"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+    }

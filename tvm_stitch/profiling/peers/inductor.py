@@ -1,0 +1,69 @@
+"""PyTorch's Inductor over the torch column, weights frozen into the compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+import torch._inductor.config
+
+from ..onnx_ops.graph import Graph, read
+from ..onnx_ops.table import torch_column
+from ..onnx_ops.torch_column import tensor
+from ..simplified import simplified
+from . import Job
+
+
+class OnnxModule(torch.nn.Module):
+    """The interpreter as a module: its weights are parameters that need no gradient."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self._graph, self._column = graph, torch_column()
+        weights = [
+            torch.nn.Parameter(tensor(np.array(value)), requires_grad=False)
+            for value in graph.weights.values()
+        ]
+        self.weights = torch.nn.ParameterList(weights)
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        weights = dict(zip(self._graph.weights, self.weights, strict=True))
+        return tuple(self._graph.run(self._column, weights, inputs))
+
+
+def prepare(job: Job, _setting: str) -> InductorSession:
+    torch.set_num_threads(job.threads)
+    torch.set_grad_enabled(False)
+    torch._dynamo.reset()
+    torch._inductor.config.freezing = True
+    module = OnnxModule(read(simplified(job), torch_column())).eval()
+    return InductorSession(module)
+
+
+class InductorSession:
+    """Compiled at the first `bind`: exporting flattens the interpreter into one torch graph."""
+
+    def __init__(self, module: OnnxModule) -> None:
+        self._module, self._compiled = module, None
+        self.facts = {"version": torch.__version__}
+
+    def bind(self, inputs: dict[str, np.ndarray]) -> Callable[[], object]:
+        tensors = tuple(tensor(value) for value in inputs.values())
+        if self._compiled is None:
+            flat = torch.export.export(self._module, tensors, strict=False).module()
+            self._compiled = torch.compile(flat)
+        compiled = self._compiled
+        return lambda: compiled(*tensors)
+
+    def fetch(self, result: Any) -> list[np.ndarray]:
+        return [array(value) for value in result]
+
+
+def array(value: torch.Tensor) -> np.ndarray:
+    """Return a tensor as an array of its own."""
+    if value.dtype == torch.bfloat16:
+        return value.contiguous().view(torch.uint16).numpy().view(ml_dtypes.bfloat16).copy()
+    return value.numpy().copy()

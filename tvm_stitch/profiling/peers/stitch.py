@@ -1,0 +1,50 @@
+"""tvm-stitch itself, through its public interface."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+
+import tvm_stitch
+
+from . import Job
+
+
+def prepare(job: Job, _setting: str) -> StitchSession:
+    model = tvm_stitch.compile(
+        job.model,
+        target=job.target,
+        shapes=job.shapes or None,
+        log=job.log,
+        profile=job.profile,
+        threads=job.threads,
+    )
+    return StitchSession(model)
+
+
+class StitchSession:
+    """Resident: TVM tensors in, DLPack out. NumPy: the arrays a user has, through `run`."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        report = model.report
+        self.facts = {"kernels": report.kernels, "fallbacks": _count(report.fallbacks)}
+
+    def bind(self, inputs: dict[str, np.ndarray]) -> Callable[[], object]:
+        model, tensors = self._model, [tvm.runtime.tensor(value) for value in inputs.values()]
+        return lambda: model(*tensors)
+
+    def bind_numpy(self, inputs: dict[str, np.ndarray]) -> Callable[[], object]:
+        model = self._model
+        return lambda: model.run(inputs)
+
+    def fetch(self, result: Any) -> list[np.ndarray]:
+        results = result if isinstance(result, (tuple, list)) else [result]
+        return [tvm.runtime.from_dlpack(value).numpy() for value in results]
+
+
+def _count(fallbacks: Any) -> int:
+    return fallbacks if isinstance(fallbacks, int) else len(fallbacks)

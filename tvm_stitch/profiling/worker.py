@@ -1,0 +1,119 @@
+"""One peer's process: prepares a model, runs it, answers in JSON lines on a pipe of its own.
+
+Whatever goes wrong in a peer's library ends the process with its traceback in the log; the parent
+shows the last line. `CannotRun` and `StitchError` are answers, and the process lives on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from ..errors import StitchError
+from . import arrays
+from .peers import PEERS, CannotRun, Job
+
+_PR_SET_PDEATHSIG = 1
+_FIRST_RUN_SLOW_NS = 1_000_000_000
+_ESTIMATE_NS = 200_000_000
+_WARM_NS = 5_000_000
+
+
+class Worker:
+    """The model that was prepared last, and for each way to call it one call for each input set."""
+
+    def __init__(self, name: str) -> None:
+        self._peer = PEERS[name]
+        self._calls: dict[str, list[Callable[[], object]]] = {}
+        # Results stay alive until their input set comes again, so outputs rotate as inputs do.
+        self._held: dict[str, list[object]] = {}
+
+    def prepare(self, message: dict) -> dict:
+        self._calls, self._held = {}, {}
+        gc.collect()
+        job = Job.from_json(message["job"])
+        module = import_module(f"{__package__}.peers.{self._peer.module}")
+        inputs = arrays.load(message["inputs"])
+        start = time.perf_counter()
+        session = module.prepare(job, self._peer.setting)
+        seconds = time.perf_counter() - start
+        count = message["sets"]
+        self._calls["resident"] = [session.bind(_placed(inputs)) for _ in range(count)]
+        if hasattr(session, "bind_numpy"):
+            plain = [{k: v.copy() for k, v in inputs.items()} for _ in range(count)]
+            self._calls["run"] = [session.bind_numpy(each) for each in plain]
+        estimates = {}
+        for entry, calls in self._calls.items():
+            self._held[entry] = [None] * len(calls)
+            start = time.perf_counter_ns()
+            self._held[entry][0] = calls[0]()
+            first = time.perf_counter_ns() - start
+            slow = first > _FIRST_RUN_SLOW_NS
+            estimates[entry] = first if slow else min(self._time(entry, 50, _ESTIMATE_NS))
+        outputs = session.fetch(self._held["resident"][0])
+        named = {str(index): value for index, value in enumerate(outputs)}
+        return {
+            "outputs": arrays.save(named, Path(job.workdir), self._peer.name),
+            "facts": {"prepare_s": seconds, **session.facts},
+            "estimates": estimates,
+        }
+
+    def measure(self, message: dict) -> dict:
+        """Time up to `runs` calls in about `seconds`, after warm-up calls unless told not to."""
+        entry = message["entry"]
+        if message["warm"]:
+            self._time(entry, 20, _WARM_NS)
+        return {"ns": self._time(entry, message["runs"], int(message["seconds"] * 1e9))}
+
+    def _time(self, entry: str, runs: int, limit_ns: int) -> list[int]:
+        calls, held, samples = self._calls[entry], self._held[entry], []
+        clock = time.perf_counter_ns
+        gc.collect()
+        gc.disable()
+        end = clock() + limit_ns
+        for number in range(runs):
+            index = number % len(calls)
+            call = calls[index]
+            start = clock()
+            result = call()
+            stop = clock()
+            samples.append(stop - start)
+            held[index] = result
+            if stop > end:
+                break
+        gc.enable()
+        return samples
+
+
+def main(name: str, cpus: str, read_fd: str, write_fd: str) -> None:
+    # The kernel ends this process with its parent, even when that one is killed outright.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
+    worker = Worker(name)
+    actions = {"prepare": worker.prepare, "measure": worker.measure}
+    with os.fdopen(int(read_fd)) as questions, os.fdopen(int(write_fd), "w") as answers:
+        for line in questions:
+            message = json.loads(line)
+            try:
+                answer = actions[message["do"]](message)
+            except CannotRun as reason:
+                answer = {"cannot": str(reason)}
+            except StitchError as error:
+                answer = {"error": [error.given, error.rule, error.remedy]}
+            print(json.dumps(answer), file=answers, flush=True)
+
+
+def _placed(inputs: dict) -> dict:
+    return {name: arrays.aligned_copy(value) for name, value in inputs.items()}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
