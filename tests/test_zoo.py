@@ -98,6 +98,16 @@ def test_a_subgraph_takes_every_rank_and_awkward_extents(name, options):
         check(name, options, shape, floor=CANCELLATION_FLOOR)
 
 
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_a_subgraph_may_have_no_rows(name, options):
+    shape = (0, *zoo.SUBGRAPHS[name].shape[1:])
+    model = zoo.subgraph(name, shape, **options)
+    onnx.checker.check_model(model, full_check=True)
+    expected = zoo.reference(name, zoo.random_inputs(model), **options)
+    for declared in model.graph.output:
+        assert expected[declared.name].shape == zoo.static_shape(declared, {})
+
+
 @pytest.mark.parametrize("opset", [17, 18, 19, 20])
 @pytest.mark.parametrize("name", zoo.SUBGRAPHS)
 def test_a_subgraph_exists_in_every_opset(name, opset):

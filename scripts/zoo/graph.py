@@ -142,7 +142,8 @@ class Graph:
         self, x: str, dims: Sequence[Dim], like: str = "", like_dims: Sequence[Dim] = ()
     ) -> str:
         """Append a Reshape to `dims`; symbols among them are read from `like`."""
-        return self.op("Reshape", x, self.shape(dims, like, like_dims))
+        keep_zero = {"allowzero": 1} if 0 in dims else {}  # otherwise 0 means "as the input's"
+        return self.op("Reshape", x, self.shape(dims, like, like_dims), **keep_zero)
 
     def model(self) -> onnx.ModelProto:
         """Return the finished model."""
