@@ -1,0 +1,149 @@
+"""The front door: compile a model, explain what that would do, load a compiled one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.ir import IRModule
+from tvm.target import Target
+
+from tir_schedules.device import available_cpus, llvm_features
+from tvm_stitch import pipeline, targets
+from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend import ImportedModel, import_model
+from tvm_stitch.report import Report
+from tvm_stitch.runtime import cpu_features, library
+from tvm_stitch.runtime.artifact import Meta, Tensor
+from tvm_stitch.runtime.link import find_compiler
+from tvm_stitch.runtime.model import Model
+from tvm_stitch.runtime.weights import constant_outputs, fetch_weights
+
+FUSIONS = ("stitch", "tvm", "none")
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    imported: ImportedModel
+    mod: IRModule
+    report: Report
+    target: Target
+    threads: int
+
+
+def compile(
+    model: Any,
+    target: str | dict | Target = "x86",
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    log: str | os.PathLike | None = None,
+    profile: str | os.PathLike | None = None,
+    threads: int | None = None,
+    fusion: str = "stitch",
+    fuel: int | None = None,
+    dump_dir: str | os.PathLike | None = None,
+) -> Model:
+    """Compile a path to an ONNX file, a ModelProto, an ExportedProgram or a Relax module.
+
+    `threads` defaults to the CPUs this process may use. `fuel` stops after that many fusions;
+    `dump_dir` receives the module after each pass.
+
+    Raises: StitchError for a user's mistake in any of them.
+    """
+    find_compiler()
+    lowered = _lower(
+        model,
+        target,
+        shapes=shapes,
+        log=log,
+        profile=profile,
+        threads=threads,
+        fusion=fusion,
+        fuel=fuel,
+        dump_dir=dump_dir,
+    )
+    imported = lowered.imported
+    mod = fetch_weights(lowered.mod)
+    meta = Meta(
+        inputs=tuple(Tensor(spec.name, tuple(spec.shape), spec.dtype) for spec in imported.inputs),
+        outputs=tuple(
+            Tensor(spec.name, tuple(spec.shape), spec.dtype) for spec in imported.outputs
+        ),
+        index_bounds=dict(imported.index_bounds),
+        copied_outputs=constant_outputs(mod),
+        threads=lowered.threads,
+        target=str(lowered.target),
+        cpu_features=tuple(cpu_features.required(llvm_features(lowered.target))),
+        tvm_version=tvm.__version__,
+        report=json.loads(lowered.report.to_json()),
+        weights=len(imported.weights),
+    )
+    executable = tvm.compile(mod, lowered.target)
+    return library.from_executable(executable, meta, imported.weights)
+
+
+def explain(
+    model: Any,
+    target: str | dict | Target = "x86",
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    log: str | os.PathLike | None = None,
+    profile: str | os.PathLike | None = None,
+    threads: int | None = None,
+    fusion: str = "stitch",
+) -> Report:
+    """Return the report `compile` would give, without building code.
+
+    Raises: StitchError as `compile`.
+    """
+    lowered = _lower(
+        model, target, shapes=shapes, log=log, profile=profile, threads=threads, fusion=fusion
+    )
+    return lowered.report
+
+
+def load(path: str | os.PathLike) -> Model:
+    """Load a model that `Model.export` wrote.
+
+    Raises: StitchError if the file is missing, foreign, newer, or for another CPU.
+    """
+    return library.from_file(Path(path))
+
+
+def _lower(
+    model: Any,
+    target: str | dict | Target,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None,
+    log: str | os.PathLike | None,
+    profile: str | os.PathLike | None,
+    threads: int | None,
+    fusion: str,
+    fuel: int | None = None,
+    dump_dir: str | os.PathLike | None = None,
+) -> _Lowered:
+    for option, value in (("log", log), ("profile", profile)):
+        if value is not None:
+            rule = f"{option} comes with a later release"
+            raise StitchError(f"{option} {value}", rule, f"leave {option} out")
+    if fusion not in FUSIONS:
+        raise StitchError(f"fusion {fusion!r}", "unknown", f"use one of {', '.join(FUSIONS)}")
+    threads = available_cpus() if threads is None else threads
+    tvm_target = targets.resolve(target, threads)
+    imported = import_model(model, shapes)
+    mod, report = pipeline.lower(
+        imported.mod,
+        tvm_target,
+        fusion=fusion,
+        threads=threads,
+        log=None,
+        profile=None,
+        fuel=fuel,
+        dump_dir=Path(dump_dir) if dump_dir is not None else None,
+    )
+    return _Lowered(imported, mod, report, tvm_target, threads)

@@ -1,0 +1,42 @@
+"""The command line: one module a command, imported only when its command is called."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from tvm_stitch.errors import StitchError
+
+_COMMANDS = {
+    "compile": "build a model's shared library",
+    "run": "run a compiled model on .npy files",
+    "bench": "time a model against other compilers",
+    "explain": "tell what is fused into what, and what was refused and why",
+    "doctor": "tell what this machine and installation can do, and what is broken",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return 0 when done, 1 for a user's error. Bad usage exits with 2."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    args = _parser(argv).parse_args(argv)
+    try:
+        return args.run(args) or 0
+    except StitchError as error:
+        print(f"tvm-stitch {args.command}: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """Return a parser of all commands, of which only the one in `argv` knows its options."""
+    parser = argparse.ArgumentParser(prog="tvm-stitch", description="Stitch models with TVM.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    called = next((argument for argument in argv if not argument.startswith("-")), None)
+    for name, summary in _COMMANDS.items():
+        if name == called:
+            importlib.import_module(f"tvm_stitch.cli.{name}").add_parser(commands)
+        else:
+            commands.add_parser(name, help=summary)
+    return parser

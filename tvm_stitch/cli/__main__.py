@@ -1,0 +1,7 @@
+"""`python -m tvm_stitch.cli`."""
+
+import sys
+
+from tvm_stitch.cli import main
+
+sys.exit(main())

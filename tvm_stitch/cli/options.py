@@ -1,0 +1,62 @@
+"""The options every command that compiles a model takes, under the same names."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add_compile_options(cmd: argparse.ArgumentParser) -> None:
+    """Add --target, --shape, --threads, --log and --profile."""
+    cmd.add_argument(
+        "--target",
+        default="x86",
+        help="x86 (this machine), cuda, an LLVM CPU name such as x86-64-v3, or a TVM target "
+        "(default: %(default)s)",
+    )
+    cmd.add_argument(
+        "--shape",
+        action="append",
+        type=parse_shape,
+        default=[],
+        metavar="NAME=1,128",
+        help="the shape of an input the model leaves open; may be repeated",
+    )
+    cmd.add_argument(
+        "--threads", type=parse_count, metavar="N", help="(default: the CPUs it may use)"
+    )
+    cmd.add_argument("--log", type=Path, metavar="LOG", help="tuning log to take schedules from")
+    cmd.add_argument("--profile", type=Path, metavar="FILE", help="what calibrate measured")
+
+
+def compile_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the parsed options as keywords of `tvm_stitch.compile`."""
+    return {
+        "target": args.target,
+        "shapes": dict(args.shape) or None,
+        "threads": args.threads,
+        "log": args.log,
+        "profile": args.profile,
+    }
+
+
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """Parse NAME=1,128; the name may have an = in it, the shape of a scalar is empty."""
+    name, equals, dims = text.rpartition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=1,128")
+    try:
+        shape = tuple(int(dim) for dim in dims.split(",")) if dims else ()
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{dims!r} is not a shape such as 1,128") from None
+    if any(dim < 0 for dim in shape):
+        raise argparse.ArgumentTypeError(f"{dims!r} has a negative extent")
+    return name, shape
+
+
+def parse_count(text: str) -> int:
+    """Parse a positive count."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive count")
+    return int(text)

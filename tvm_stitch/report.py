@@ -1,0 +1,71 @@
+"""What the compiler did to a model: its kernels, what each fused, what it saved, why it stopped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """One kernel launch: the graph ops in it and why it did not grow.
+
+    `bytes_saved`: modelled main-memory traffic avoided against one kernel an op. `fallback`: no
+    stitch template took the group.
+    """
+
+    ops: list[str]
+    kernel: str
+    bytes_saved: int = 0
+    stopped: list[str] = field(default_factory=list)
+    fallback: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """The compilation of one model.
+
+    `kernels` counts launches in one run, library calls and copies included. `bytes_*`: modelled
+    main-memory traffic of one run. `serial_above_threshold` and `scalar_contiguous` name kernels
+    that ought to be parallel and vectorised but are not: both should be empty.
+    """
+
+    kernels: int
+    groups: list[GroupReport] = field(default_factory=list)
+    bytes_unfused: int = 0
+    bytes_fused: int = 0
+    fallbacks: int = 0
+    serial_above_threshold: list[str] = field(default_factory=list)
+    scalar_contiguous: list[str] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        """Return the report as one JSON object."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Return the report that `to_json` wrote.
+
+        Raises: ValueError, KeyError or TypeError if `text` is something else.
+        """
+        fields = json.loads(text)
+        return cls(**{**fields, "groups": [GroupReport(**group) for group in fields["groups"]]})
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.kernels} kernels, {len(self.groups)} groups, {self.fallbacks} on the fallback "
+            f"schedule; main memory {_mib(self.bytes_unfused)} -> {_mib(self.bytes_fused)}"
+        ]
+        for group in self.groups:
+            mark = " (fallback)" if group.fallback else ""
+            lines.append(f"{group.kernel}{mark}: {', '.join(group.ops)}")
+            lines.append(f"    saves {_mib(group.bytes_saved)}")
+            stopped = [group.stopped] if isinstance(group.stopped, str) else group.stopped
+            lines += [f"    stopped: {reason}" for reason in stopped]
+        lines += [f"serial above the threshold: {name}" for name in self.serial_above_threshold]
+        lines += [f"contiguous axis left scalar: {name}" for name in self.scalar_contiguous]
+        return "\n".join(lines)
+
+
+def _mib(count: int) -> str:
+    return f"{count / 2**20:.2f} MiB"

@@ -1,0 +1,202 @@
+"""The file of a compiled model: a shared library, its weights after it, and what it is.
+
+    [shared library] zeros [weights, 64-byte aligned] [bundle] [footer]
+
+Loaders ignore what follows an ELF image, so it stays a plain shared library; its own code maps the
+rest when it is loaded (native/bundle.cc, which also has the layout of bundle and footer). The
+metadata can be read without loading, and so without running, anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tvm_stitch.errors import StitchError
+from tvm_stitch.runtime import cpu_features
+from tvm_stitch.runtime.dtypes import dlpack_dtype
+
+FORMAT = 1
+_MAGIC = b"STITCHED"
+_HEADER = struct.Struct("<8sIIQQ")
+_WEIGHT = struct.Struct("<QBBHi16q")
+_FOOTER = struct.Struct("<QQ8s")
+_PAGE_BYTES = 4096
+_ALIGN_BYTES = 64
+_REBUILD = "compile the model again on this machine"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A model's input or output: ONNX's own name, static shape, dtype such as "float32"."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What a model is, apart from its code and weights.
+
+    `index_bounds`: (lowest, highest) value allowed in an index input, both included.
+    `copied_outputs`: positions of outputs that are constants of the model. `cpu_features`: the
+    /proc/cpuinfo flags its code needs. `report`: `Report.to_json`'s object. `weights`: how many.
+    """
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    index_bounds: dict[str, tuple[int, int]]
+    copied_outputs: tuple[int, ...]
+    threads: int
+    target: str
+    cpu_features: tuple[str, ...]
+    tvm_version: str
+    report: dict
+    weights: int
+    format: int = FORMAT
+
+    def to_json(self) -> str:
+        """Return the metadata as `tvm_stitch_meta()` tells it."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Meta:
+        """Return the metadata that `to_json` wrote.
+
+        Raises: ValueError, KeyError or TypeError if `text` is something else.
+        """
+        fields = json.loads(text)
+        for kind in ("inputs", "outputs"):
+            tensors = fields[kind]
+            fields[kind] = tuple(Tensor(t["name"], tuple(t["shape"]), t["dtype"]) for t in tensors)
+        bounds = fields["index_bounds"]
+        fields["index_bounds"] = {name: (low, high) for name, (low, high) in bounds.items()}
+        fields["copied_outputs"] = tuple(fields["copied_outputs"])
+        fields["cpu_features"] = tuple(fields["cpu_features"])
+        return cls(**fields)
+
+
+def bundle(meta: Meta, weights: Sequence[np.ndarray], addresses: Sequence[int]) -> bytes:
+    """Return metadata and weight table as native/bundle.cc reads them."""
+    text = meta.to_json().encode()
+    header = _HEADER.pack(_MAGIC, FORMAT, meta.threads, len(text), len(weights))
+    parts = [header, text, bytes(-(len(header) + len(text)) % 8)]
+    for weight, address in zip(weights, addresses, strict=True):
+        shape = [*weight.shape, *[0] * (16 - weight.ndim)]
+        parts.append(_WEIGHT.pack(address, *dlpack_dtype(weight.dtype), 1, weight.ndim, *shape))
+    return b"".join(parts)
+
+
+def write(path: Path, library: bytes, meta: Meta, weights: Sequence[np.ndarray]) -> None:
+    """Write the model's file; arrays that share memory are written once.
+
+    Raises: StitchError if `path` cannot be written; it is then as it was.
+    """
+    with atomically(path) as file:
+        file.write(library)
+        file.write(bytes(-file.tell() % _PAGE_BYTES))
+        places: dict[tuple[int, int], int] = {}
+        for weight in weights:
+            key = (weight.__array_interface__["data"][0], weight.nbytes)
+            if key not in places:
+                file.write(bytes(-file.tell() % _ALIGN_BYTES))
+                places[key] = file.tell()
+                file.write(weight.reshape(-1).view(np.uint8).data)
+        keys = [(weight.__array_interface__["data"][0], weight.nbytes) for weight in weights]
+        tail = bundle(meta, weights, [places[key] for key in keys])
+        file.write(bytes(-file.tell() % _ALIGN_BYTES))
+        file.write(tail + _FOOTER.pack(file.tell(), len(tail), _MAGIC))
+
+
+def read_meta(path: Path) -> Meta:
+    """Return the metadata at the end of a model's file, which is not loaded.
+
+    Raises: StitchError if the file is missing, foreign, newer, or for another CPU.
+    """
+    foreign = StitchError(
+        path, "not a model that tvm-stitch exported", "give the output of compile"
+    )
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size < _FOOTER.size:
+                raise foreign
+            file.seek(size - _FOOTER.size)
+            offset, length, magic = _FOOTER.unpack(file.read())
+            if magic != _MAGIC or length < _HEADER.size or offset + length + _FOOTER.size > size:
+                raise foreign
+            file.seek(offset)
+            tail = file.read(length)
+    except OSError as error:
+        raise StitchError(path, error.strerror or str(error), "check the path") from None
+    magic, version, _, text_bytes, _ = _HEADER.unpack(tail[: _HEADER.size])
+    if magic != _MAGIC:
+        raise foreign
+    if version > FORMAT:
+        raise StitchError(
+            path, f"file format {version}, newer than {FORMAT}", "use the tvm-stitch that wrote it"
+        )
+    try:
+        meta = Meta.from_json(tail[_HEADER.size : _HEADER.size + text_bytes].decode())
+    except (ValueError, KeyError, TypeError):
+        raise foreign from None
+    check_cpu(path, meta)
+    return meta
+
+
+def check_cpu(given: object, meta: Meta) -> None:
+    """Raise StitchError if this machine lacks a CPU feature the model's code needs."""
+    if lacking := cpu_features.missing(meta.cpu_features):
+        raise StitchError(given, f"built for a CPU with {', '.join(lacking)}", _REBUILD)
+
+
+def check_writable(path: Path) -> None:
+    """Raise StitchError if `atomically(path)` would fail; leaves nothing behind."""
+    with _told(path):
+        if path.is_dir():
+            raise IsADirectoryError(0, "is a directory")
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+
+
+@contextmanager
+def atomically(path: Path) -> Iterator:
+    """Open a file that becomes `path` when the block ends, and vanishes if the block raises.
+
+    Raises: StitchError if it cannot be written.
+    """
+    with _told(path):
+        if path.is_dir():
+            raise IsADirectoryError(0, "is a directory")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(name, 0o777 & ~umask)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        rule = f"cannot be written: {(error.strerror or str(error)).lower()}"
+        raise StitchError(path, rule, "choose another output path") from None

@@ -1,0 +1,68 @@
+"""Linking a compiled model and its runtime half (native/*.cc) into one shared library."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tvm_ffi import libinfo
+
+from tvm_stitch.errors import StitchError
+
+_SOURCES = Path(__file__).parent / "native"
+
+
+def find_compiler() -> str:
+    """Return the C++ compiler to call: $CXX, or the first usual name on the path.
+
+    Raises: StitchError if there is none.
+    """
+    named = os.environ.get("CXX")
+    for name in [named] if named else ["g++", "clang++", "c++"]:
+        if found := shutil.which(name):
+            return found
+    raise StitchError(
+        f"C++ compiler {named or 'g++'}",
+        "not found, and a model's library is linked with one",
+        "install g++ or set CXX",
+    )
+
+
+def link(executable: Any, library: Path) -> None:
+    """Write the shared library of a `tvm.compile` result, with our runtime half in it."""
+    executable.export_library(
+        str(library), fcompile=_link_shared, addons=[str(path) for path in _native_objects()]
+    )
+
+
+def _link_shared(library: str, objects: list[str]) -> None:
+    ffi = Path(libinfo.find_libtvm_ffi())
+    # By its soname the loader finds the libtvm_ffi that is already in the process.
+    options = ["-shared", "-fPIC", "-o", library, *objects, str(ffi), "-ldl", "-lpthread"]
+    _call(find_compiler(), *options)
+
+
+@functools.cache
+def _native_objects() -> tuple[Path, ...]:
+    """Compile native/*.cc once in this process."""
+    folder = Path(tempfile.mkdtemp(prefix="tvm-stitch-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    flags = ["-std=c++17", "-O2", "-fPIC", "-fvisibility-inlines-hidden"]
+    includes = [f"-I{libinfo.find_include_path()}", f"-I{libinfo.find_dlpack_include_path()}"]
+    objects = []
+    for source in sorted(_SOURCES.glob("*.cc")):
+        objects.append(folder / f"{source.stem}.o")
+        _call(find_compiler(), *flags, *includes, "-c", str(source), "-o", str(objects[-1]))
+    return tuple(objects)
+
+
+def _call(compiler: str, *arguments: str) -> None:
+    done = subprocess.run([compiler, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{compiler} {' '.join(arguments)} failed:\n{done.stderr}")

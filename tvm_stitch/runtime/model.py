@@ -1,0 +1,125 @@
+"""A compiled model, ready to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm.runtime.vm import VirtualMachine
+
+from tvm_stitch.errors import StitchError
+from tvm_stitch.report import Report
+from tvm_stitch.runtime import artifact, cpu_features
+from tvm_stitch.runtime.artifact import Meta
+from tvm_stitch.runtime.buffers import InputSlot, data_pointer, view
+from tvm_stitch.runtime.dtypes import numpy_dtype
+
+
+class Model:
+    """An executable; several Python threads may call it, one runs at a time.
+
+    Inputs are passed in place where their layout allows and never written. Outputs belong to the
+    caller and alias nothing. Names are the model file's own.
+    """
+
+    def __init__(self, library: Any, meta: Meta, save: Callable[[Path], None]) -> None:
+        """Wrap a library (`.module`, and what must live as long); `save` writes its file."""
+        self.meta = meta
+        self._library, self._save = library, save
+        self._slots = {
+            spec.name: InputSlot(spec, meta.index_bounds.get(spec.name)) for spec in meta.inputs
+        }
+        self._tensors = [slot.tensor for slot in self._slots.values()]
+        self._outputs = [(spec.name, spec.shape, numpy_dtype(spec.dtype)) for spec in meta.outputs]
+        self._weight_pointers = _weight_pointers(library.module) if meta.weights else frozenset()
+        self._machine = VirtualMachine(library.module, tvm.cpu())
+        self._main = self._machine["main"]
+        # A VirtualMachine keeps its frames in itself: it cannot run twice at a time.
+        self._lock = threading.Lock()
+        self._lacking = cpu_features.missing(meta.cpu_features)
+
+    @property
+    def report(self) -> Report:
+        """What the compiler did to the model."""
+        return Report.from_json(json.dumps(self.meta.report))
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Run on arrays by name; return fresh arrays by name.
+
+        Raises: StitchError for a missing or unknown name, another shape or dtype, or an index out
+        of range.
+        """
+        if inputs.keys() != self._slots.keys():
+            raise self._wrong_names(inputs)
+        with self._lock:
+            # Held here, arrays outlive the kernels that read them.
+            arrays = [slot.place(inputs[name]) for name, slot in self._slots.items()]
+            results = self._invoke()
+            del arrays
+        return {
+            name: view(result, shape, dtype)
+            for (name, shape, dtype), result in zip(self._outputs, results, strict=True)
+        }
+
+    def __call__(self, *tensors: Any) -> Any:
+        """Run on CPU tensors with __dlpack__, in the inputs' order; return tensors that have it.
+
+        A model with one output returns it alone, others return a tuple. Raises: as `run`.
+        """
+        if len(tensors) != len(self._slots):
+            raise StitchError(
+                f"{len(tensors)} tensors", "not one for each input", f"give {self._expected()}"
+            )
+        with self._lock:
+            slots = zip(self._slots.values(), tensors, strict=True)
+            arrays = [slot.place(tensor) for slot, tensor in slots]
+            results = self._invoke()
+            del arrays
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def export(self, path: str | os.PathLike) -> None:
+        """Write the model to one file; a file already there is replaced whole or not at all.
+
+        Raises: StitchError if it cannot be written.
+        """
+        self._save(Path(path))
+
+    def _invoke(self) -> list[tvm_ffi.Tensor]:
+        """Run on what the input slots point at; copy each output that is not new memory."""
+        if self._lacking:
+            artifact.check_cpu("this model", self.meta)
+        returned = self._main(*self._tensors)
+        results = [returned] if isinstance(returned, tvm_ffi.Tensor) else list(returned)
+        taken = {data_pointer(tensor) for tensor in self._tensors}
+        for index, result in enumerate(results):
+            pointer = data_pointer(result)
+            aliases = pointer in taken or pointer in self._weight_pointers
+            if aliases or index in self.meta.copied_outputs:
+                results[index] = result.copyto(tvm.cpu())
+            taken.add(pointer)
+        return results
+
+    def _wrong_names(self, inputs: Mapping[str, np.ndarray]) -> StitchError:
+        unknown = [name for name in inputs if name not in self._slots]
+        absent = [name for name in self._slots if name not in inputs]
+        given, rule = (
+            (f"input {unknown[0]}", "the model has no such input")
+            if unknown
+            else (f"input {absent[0]}", "missing")
+        )
+        return StitchError(given, rule, f"give {self._expected()}")
+
+    def _expected(self) -> str:
+        return ", ".join(str(spec) for spec in self.meta.inputs) or "no inputs"
+
+
+def _weight_pointers(module: tvm_ffi.Module) -> frozenset[int]:
+    weights = module.get_function("tvm_stitch_weights", query_imports=True)()
+    return frozenset(data_pointer(weight) for weight in weights)

@@ -1,0 +1,35 @@
+// What travels with a model's code: the layout that artifact.py writes and bundle.cc reads.
+#pragma once
+#include <cstdint>
+
+namespace stitch {
+
+// bundle = Header, JSON, zeros up to a multiple of 8, Weight[weights]
+struct Header {
+  char magic[8];  // "STITCHED"
+  uint32_t format;
+  uint32_t threads;
+  uint64_t json_bytes;
+  uint64_t weights;
+};
+
+// In a file an address counts from the file's first byte.
+struct Weight {
+  uint64_t address;
+  uint8_t dtype_code;
+  uint8_t dtype_bits;
+  uint16_t dtype_lanes;
+  int32_t ndim;
+  int64_t shape[16];
+};
+
+// The last bytes of an exported file.
+struct Footer {
+  uint64_t bundle_offset;
+  uint64_t bundle_bytes;
+  char magic[8];
+};
+
+__attribute__((visibility("hidden"))) extern int threads;
+
+}  // namespace stitch
