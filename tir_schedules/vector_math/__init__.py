@@ -1,0 +1,7 @@
+"""Math functions as vector arithmetic in TIR: `lower` rewrites calls, `nan_max` keeps NaN."""
+
+from .lower import FUNCTIONS, lower
+from .materialise import materialise_lets
+from .minmax import nan_max, nan_min
+
+__all__ = ["FUNCTIONS", "lower", "materialise_lets", "nan_max", "nan_min"]

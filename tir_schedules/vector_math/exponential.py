@@ -1,0 +1,70 @@
+"""exp and exp2: 2**n times a polynomial on half a binade either side of 0.
+
+Below 2**-115 the power of two is built 2**64 too large and the product scaled down once, so that
+a subnormal result is rounded once; above, 2**(n-1) and a factor of 2 keep n = 128 in range.
+Clamping the argument makes overflow and underflow come out as inf and 0 with no further test.
+"""
+
+import math
+
+from tvm import tirx
+from tvm.ir import Expr
+
+from .bindings import EXPONENT_BIAS, ROUND_F32, Bindings, at_least, at_most, f32, fma, horner
+from .bindings import low_bits_as_exponent as power_of_two
+
+# scripts/fit_polynomials.py: "exp" and "exp2", degree 5.
+EXP = (
+    0.008312659338116646,
+    0.041890617460012436,
+    0.16667114198207855,
+    0.4999922811985016,
+    1.0,
+    1.0,
+)
+EXP2 = (
+    0.001326970523223281,
+    0.009671391919255257,
+    0.0555071085691452,
+    0.24022245407104492,
+    0.6931470036506653,
+    1.0,
+)
+LOG2_E = math.log2(math.e)
+# ln 2 = LN2_HIGH + LN2_LOW; the first has 15 bits, so its product with an exponent is exact.
+LN2_HIGH = 0.693145751953125
+LN2_LOW = 1.428606765330187e-06
+GRADUAL = 64
+
+
+def exp(lets: Bindings, x: Expr) -> Expr:
+    """Return e**x of a float32 x: exp(-inf) = 0, exp(x > 88.73) = inf, NaN stays."""
+    # 88.73 overflows already and -103.98 is the last to give a subnormal.
+    x = lets.let("x", at_most(at_least(lets.let("x", x), -104.0), 89.0))
+    tiny = x < f32(-80.0)
+    magic = lets.let("magic", _magic(tiny))
+    rounded = lets.let("rounded", fma(x, f32(LOG2_E), magic))
+    n = lets.let("n", rounded - magic)
+    r = lets.let("r", fma(n, f32(-LN2_LOW), fma(n, f32(-LN2_HIGH), x)))
+    return _scale(horner(r, EXP), rounded, tiny)
+
+
+def exp2(lets: Bindings, x: Expr) -> Expr:
+    """Return 2**x of a float32 x: exp2(-inf) = 0, exp2(x >= 128) = inf, NaN stays."""
+    x = lets.let("x", at_most(at_least(lets.let("x", x), -151.0), 128.25))
+    tiny = x < f32(-115.0)
+    magic = lets.let("magic", _magic(tiny))
+    rounded = lets.let("rounded", x + magic)
+    r = lets.let("r", x - (rounded - magic))
+    return _scale(horner(r, EXP2), rounded, tiny)
+
+
+def _magic(tiny: Expr) -> Expr:
+    """Round to n and leave the exponent field of 2**(n-1), or of 2**(n-1+64), in the low bits."""
+    normal = ROUND_F32 + EXPONENT_BIAS - 1
+    return tirx.Select(tiny, f32(normal + GRADUAL), f32(normal))
+
+
+def _scale(mantissa: Expr, rounded: Expr, tiny: Expr) -> Expr:
+    rest = tirx.Select(tiny, f32(2.0 ** (1 - GRADUAL)), f32(2.0))
+    return mantissa * power_of_two(rounded) * rest
