@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> None:
     shapes = dict(args.shape)
     inputs = random_inputs(args.model, shapes)
     with Crew(threads) as crew:
-        job = Job(args.model.resolve(), crew.workdir, threads, shapes, args.target)
+        options = (threads, shapes, args.target, args.log, args.profile)
+        job = Job(args.model.resolve(), crew.workdir, *options)
         rows = compare(crew, job, inputs, [OURS, *peers], args.budget, sets=args.sets)
     print(f"{args.model}: {threads} threads, {_kernels(rows)}")
     print(render(rows))

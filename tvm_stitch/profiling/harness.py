@@ -27,6 +27,10 @@ _GRACE_S = 30.0
 PACE = Pace()
 
 
+class OursDied(RuntimeError):
+    """Our own compiler crashed: a bug, shown with all that its process printed."""
+
+
 @dataclass
 class Row:
     """One peer's line: timed, or `reason` why not. `apart` is max|diff| / max|reference|."""
@@ -91,7 +95,7 @@ def compare(
     Every call takes the next of `sets` copies of the inputs. The whole takes about `budget_s`; a
     peer that is not ready when 70 % of it is gone is left out, with that as its reason.
 
-    Raises: StitchError as our own compiler raises it; RuntimeError if our own process dies.
+    Raises: StitchError as our own compiler raises it; OursDied if it crashes.
     """
     start = time.monotonic()
     forget(crew.workdir)
@@ -131,7 +135,7 @@ def _prepare(crew: Crew, row: Row, message: dict, left_s: float) -> dict | None:
         answer = child.ask(message, left_s)
     except Died as death:
         if row.peer == OURS and death.log:
-            raise RuntimeError(f"our own process ended:\n{death.log}") from None
+            raise OursDied(f"our own process ended:\n{death.log}") from None
         row.reason = str(death)
         return None
     child.pause()
@@ -153,7 +157,7 @@ def _player(crew: Crew, name: str, entry: str, estimate_ns: int) -> Player:
         child.pause()
         return samples
 
-    return Player(f"{name}/{entry}", estimate_ns, measure)
+    return Player(f"{name}/{entry}", estimate_ns, measure, PEERS[name].yardstick)
 
 
 def _fill(rows: Sequence[Row], players: Sequence[Player]) -> None:

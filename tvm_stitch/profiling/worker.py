@@ -17,6 +17,8 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
+
 from ..errors import StitchError
 from . import arrays
 from .peers import PEERS, CannotRun, Job
@@ -35,21 +37,23 @@ class Worker:
         self._calls: dict[str, list[Callable[[], object]]] = {}
         # Results stay alive until their input set comes again, so outputs rotate as inputs do.
         self._held: dict[str, list[object]] = {}
+        # Peers that read inputs in place do not keep them (OpenVINO then reads freed memory).
+        self._inputs: list[dict] = []
 
     def prepare(self, message: dict) -> dict:
-        self._calls, self._held = {}, {}
+        self._calls, self._held, self._inputs = {}, {}, []
         gc.collect()
         job = Job.from_json(message["job"])
         module = import_module(f"{__package__}.peers.{self._peer.module}")
         inputs = arrays.load(message["inputs"])
         start = time.perf_counter()
         session = module.prepare(job, self._peer.setting)
+        self._calls["resident"] = self._bind(
+            session.bind, inputs, message["sets"], arrays.aligned_copy
+        )
         seconds = time.perf_counter() - start
-        count = message["sets"]
-        self._calls["resident"] = [session.bind(_placed(inputs)) for _ in range(count)]
         if hasattr(session, "bind_numpy"):
-            plain = [{k: v.copy() for k, v in inputs.items()} for _ in range(count)]
-            self._calls["run"] = [session.bind_numpy(each) for each in plain]
+            self._calls["run"] = self._bind(session.bind_numpy, inputs, message["sets"], np.copy)
         estimates = {}
         for entry, calls in self._calls.items():
             self._held[entry] = [None] * len(calls)
@@ -73,11 +77,16 @@ class Worker:
             self._time(entry, 20, _WARM_NS)
         return {"ns": self._time(entry, message["runs"], int(message["seconds"] * 1e9))}
 
+    def _bind(
+        self, bind: Callable, inputs: dict, sets: int, copy: Callable
+    ) -> list[Callable[[], object]]:
+        copies = [{name: copy(value) for name, value in inputs.items()} for _ in range(sets)]
+        self._inputs += copies
+        return [bind(each) for each in copies]
+
     def _time(self, entry: str, runs: int, limit_ns: int) -> list[int]:
         calls, held, samples = self._calls[entry], self._held[entry], []
         clock = time.perf_counter_ns
-        gc.collect()
-        gc.disable()
         end = clock() + limit_ns
         for number in range(runs):
             index = number % len(calls)
@@ -89,7 +98,6 @@ class Worker:
             held[index] = result
             if stop > end:
                 break
-        gc.enable()
         return samples
 
 
@@ -98,6 +106,7 @@ def main(name: str, cpus: str, read_fd: str, write_fd: str) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
     worker = Worker(name)
+    gc.disable()  # collected between models only: a collection also empties the caches
     actions = {"prepare": worker.prepare, "measure": worker.measure}
     with os.fdopen(int(read_fd)) as questions, os.fdopen(int(write_fd), "w") as answers:
         for line in questions:
@@ -109,10 +118,6 @@ def main(name: str, cpus: str, read_fd: str, write_fd: str) -> None:
             except StitchError as error:
                 answer = {"error": [error.given, error.rule, error.remedy]}
             print(json.dumps(answer), file=answers, flush=True)
-
-
-def _placed(inputs: dict) -> dict:
-    return {name: arrays.aligned_copy(value) for name, value in inputs.items()}
 
 
 if __name__ == "__main__":

@@ -45,9 +45,9 @@ class Session(Protocol):
     """A model ready to run.
 
     `bind` places one set of inputs where the peer wants them and returns a call that runs the
-    model on them and comes back when the result is there; `fetch` turns such a result into arrays
-    in the order of the model's outputs. A session may also have `bind_numpy`, for the column that
-    times a call with NumPy arrays in and out.
+    model on them and comes back when the result is there; the inputs outlive that call. `fetch`
+    turns such a result into arrays in the order of the model's outputs. A session may also have
+    `bind_numpy`, for the column that times a call with NumPy arrays in and out.
     """
 
     facts: dict[str, object]
@@ -59,12 +59,16 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Peer:
-    """`module` here prepares it and needs `package`; `setting` tells a module's peers apart."""
+    """`module` here prepares it and needs `package`; `setting` tells a module's peers apart.
+
+    A yardstick is timed beside the others and races with none.
+    """
 
     name: str
     module: str
     package: str
     setting: str = ""
+    yardstick: bool = False
 
     def missing(self) -> str | None:
         """Return why the peer cannot be used in this installation, or None."""
@@ -84,8 +88,8 @@ PEERS = {
         Peer("inductor", "inductor", "torch"),
         Peer("xla", "xla", "jax"),
         Peer("torch", "torch_native", "torch"),
-        Peer("copy", "copy", "numpy", setting="plain"),
-        Peer("copy-stream", "copy", "numpy", setting="stream"),
+        Peer("copy", "copy", "numpy", setting="plain", yardstick=True),
+        Peer("copy-stream", "copy", "numpy", setting="stream", yardstick=True),
     )
 }
 OURS = "stitch"

@@ -53,13 +53,20 @@ class InductorSession:
     def bind(self, inputs: dict[str, np.ndarray]) -> Callable[[], object]:
         tensors = tuple(tensor(value) for value in inputs.values())
         if self._compiled is None:
-            flat = torch.export.export(self._module, tensors, strict=False).module()
-            self._compiled = torch.compile(flat)
+            self._compiled = torch.compile(_flat(self._module, tensors))
+            self._compiled(*tensors)  # torch.compile does its work in the first call
         compiled = self._compiled
         return lambda: compiled(*tensors)
 
     def fetch(self, result: Any) -> list[np.ndarray]:
         return [array(value) for value in result]
+
+
+def _flat(module: OnnxModule, tensors: tuple[torch.Tensor, ...]) -> torch.fx.GraphModule:
+    """Return the module as one graph of torch ops, without export's checks around each call."""
+    exported = torch.export.export(module, tensors, strict=False).module(check_guards=False)
+    exported.graph.set_codegen(torch.fx.graph.CodeGen())
+    return torch.fx.GraphModule(exported, exported.graph)
 
 
 def array(value: torch.Tensor) -> np.ndarray:
