@@ -34,6 +34,11 @@ class Folder:
         if shape is not None:
             self.graph.constants[node.output[0]] = shape
             return True
+        if _is_empty(self.graph, node):
+            for name in filter(None, node.output):
+                known = self.graph.types[name]
+                self.graph.constants[name] = np.empty(known.shape, known.dtype)
+            return True
         if refuse(self.graph, node) is not None:
             return False
         operands = {name: self.graph.constants[name] for name in node.input if name}
@@ -57,6 +62,12 @@ class Folder:
             return False
         self._budget -= added
         return True
+
+
+def _is_empty(graph: Graph, node: onnx.NodeProto) -> bool:
+    """Say whether every output is known to have no elements, whatever the inputs hold."""
+    known = [graph.types.get(name) for name in node.output if name]
+    return all(t is not None and t.bytes == 0 for t in known)
 
 
 def refuse(graph: Graph, node: onnx.NodeProto) -> str | None:

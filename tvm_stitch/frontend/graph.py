@@ -90,16 +90,6 @@ class Graph:
         self.nodes = kept[::-1]
         self.constants = {name: a for name, a in self.constants.items() if name in live}
 
-    def rewrite(self, change: Callable[[Graph, onnx.NodeProto], Sequence | None]) -> bool:
-        """Replace each node by what `change` returns; None keeps it. Return whether any changed."""
-        nodes, changed = [], False
-        for node in self.nodes:
-            new = change(self, node)
-            changed |= new is not None
-            nodes.extend([node] if new is None else new)
-        self.nodes = nodes
-        return changed
-
 
 def has_input(node: onnx.NodeProto, position: int) -> bool:
     return position < len(node.input) and node.input[position] != ""
@@ -162,7 +152,9 @@ def _without_constants(
         if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS:
             constants[node.output[0]] = _constant_value(node, read)
         else:
-            yield _copy(node)
+            copy = _copy(node)
+            copy.domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
+            yield copy
 
 
 def _constant_value(node: onnx.NodeProto, read: Callable) -> np.ndarray:
@@ -205,9 +197,7 @@ def take_model(graph: Graph, model: onnx.ModelProto) -> None:
     for tensor in model.graph.initializer:
         if tensor.name not in graph.constants:
             graph.constants[tensor.name] = numpy_helper.to_array(tensor)
-    graph.nodes = list(
-        _without_constants(model.graph.node, graph.constants, numpy_helper.to_array)
-    )
+    graph.nodes = list(_without_constants(model.graph.node, graph.constants, numpy_helper.to_array))
     graph.functions = [_copy(function) for function in model.functions]
     graph.opsets = {"" if o.domain in DEFAULT_DOMAINS else o.domain: o.version
                     for o in model.opset_import}  # fmt: skip

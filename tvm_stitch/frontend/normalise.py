@@ -1,7 +1,7 @@
 """One pass over the nodes in order: infer types, fold what is constant, apply rewrites.
 
-A rewrite sees inferred types of the node's inputs and outputs and what was folded before it; nodes
-it returns are visited in turn, so it needs no order among rewrites and no second pass.
+A rewrite sees inferred types of the node's inputs and outputs and what was folded before it. Nodes
+it returns are visited in turn, by every rewrite but those they come from.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def normalise(graph: Graph, rewrites: Sequence[Rewrite], given: object) -> None:
     folder = Folder(graph)
     for value in graph.inputs:
         graph.types[value.name] = value_type(value.type)
-    waiting, done = deque(graph.nodes), []
+    waiting, done = deque((node, frozenset()) for node in graph.nodes), []
     while waiting:
-        node = waiting.popleft()
+        node, applied = waiting.popleft()
         try:
             infer_node(graph, node)
         except onnx.shape_inference.InferenceError as error:
@@ -42,9 +42,9 @@ def normalise(graph: Graph, rewrites: Sequence[Rewrite], given: object) -> None:
         if folder.fold(node):
             continue
         for change in rewrites:
-            new = change(graph, node)
+            new = None if change in applied else change(graph, node)
             if new is not None:
-                waiting.extendleft(reversed(new))
+                waiting.extendleft((n, applied | {change}) for n in reversed(new))
                 break
         else:
             done.append(node)

@@ -1,4 +1,4 @@
-"""ONNX -> Relax: read, check, bind shapes, simplify the structure, fold weights, rewrite, import."""
+"""ONNX -> Relax: read, check, bind shapes, simplify, fold weights, rewrite, import."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.normalise import normalise
 from tvm_stitch.frontend.operators import check_operators
 from tvm_stitch.frontend.rewrites import REWRITES
+from tvm_stitch.frontend.rewrites.group_normalization import replace_deprecated
 from tvm_stitch.frontend.shapes import bind_shapes
 from tvm_stitch.frontend.structure import check_structure, inline_functions, simplify
 from tvm_stitch.frontend.tensors import TensorReader
@@ -36,6 +37,7 @@ def import_onnx(
     del proto
     check_operators(graph, given)
     bind_shapes(graph, shapes)
+    replace_deprecated(graph)
     check_structure(graph, given)
     inline_functions(graph)
     normalise(graph, [], given)

@@ -8,11 +8,10 @@ import onnx
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.graph import Graph, bodies
+from tvm_stitch.frontend.graph import DEFAULT_DOMAINS, Graph, bodies
 from tvm_stitch.frontend.rewrites import REWRITTEN_OPS
 
 OLDEST_OPSET = 7  # broadcasting became NumPy's
-MICROSOFT = {"BiasGelu", "FastGelu", "Gelu", "SkipLayerNormalization"}
 # Converters whose name means another operator in ONNX's own domain, or has none there.
 NOT_ONNX = {"AllClassNMS", "Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu",
             "MatMulInteger16", "SkipLayerNormalization"}  # fmt: skip
@@ -45,28 +44,28 @@ def check_operators(graph: Graph, given: object) -> None:
 
 def has_converter(node: onnx.NodeProto) -> bool:
     """Say whether TVM's importer has this operator under this meaning."""
-    if node.domain == "com.microsoft":
-        return node.op_type in MICROSOFT
     known = onnx_frontend._get_convert_map()
-    default = node.domain in ("", "ai.onnx")
-    return default and node.op_type in known and node.op_type not in NOT_ONNX
+    return not _domain(node) and node.op_type in known and node.op_type not in NOT_ONNX
 
 
 def has_body(node: onnx.NodeProto, opset: int) -> bool:
     """Say whether ONNX itself defines the operator as a function of others."""
-    if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type, opset):
+    if _domain(node) or not onnx.defs.has(node.op_type, opset):
         return False
     schema = onnx.defs.get_schema(node.op_type, opset)
     return schema.has_function or schema.has_context_dependent_function
 
 
 def _known(node: onnx.NodeProto, opset: int) -> bool:
-    default = node.domain in ("", "ai.onnx")
     return (
         has_converter(node)
         or has_body(node, opset)
-        or (default and (node.op_type in REWRITTEN_OPS or node.op_type == "If"))
+        or (_domain(node), node.op_type) in {*REWRITTEN_OPS, ("", "If")}
     )
+
+
+def _domain(node: onnx.NodeProto) -> str:
+    return "" if node.domain in DEFAULT_DOMAINS else node.domain
 
 
 def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

@@ -31,7 +31,9 @@ def check_requested(shapes: Mapping[str, Sequence] | None, names: Sequence[str])
         for extent in shape:
             if not isinstance(extent, Integral) or isinstance(extent, bool) or extent < 0:
                 raise StitchError(
-                    f"{given}, {tuple(shape)}", f"{extent!r} is no extent", "give counts of 0 or more"
+                    f"{given}, {tuple(shape)}",
+                    f"{extent!r} is no extent",
+                    "give counts of 0 or more",
                 )
         bound[name] = tuple(int(extent) for extent in shape)
     return bound

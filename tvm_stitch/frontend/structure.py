@@ -36,7 +36,9 @@ def check_structure(graph: Graph, given: object) -> None:
     """Raise StitchError for what the ONNX checker refuses."""
     model = write_model(graph, is_structural)
     for output in model.graph.output:
-        output.type.tensor_type.shape.SetInParent()  # the checker wants one; it is inferred later
+        # The checker wants a type; inference finds the real one later.
+        output.type.tensor_type.shape.SetInParent()
+        output.type.tensor_type.elem_type = output.type.tensor_type.elem_type or 1
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
@@ -53,7 +55,7 @@ def inline_functions(graph: Graph) -> None:
         (node.domain, node.op_type)
         for node in graph.nodes
         if not has_converter(node)
-        and node.op_type not in REWRITTEN_OPS
+        and (node.domain, node.op_type) not in REWRITTEN_OPS
         and has_body(node, graph.opset)
     }:
         model = onnx.shape_inference.infer_shapes(write_model(graph, is_structural))

@@ -94,5 +94,7 @@ class TensorReader:
         except OSError as error:
             remedy = "copy it beside the model" if self.path else "pass the model's path instead"
             raise StitchError(
-                file, f"external data of tensor {tensor!r} cannot be read ({error.strerror})", remedy
+                file,
+                f"external data of tensor {tensor!r} cannot be read ({error.strerror})",
+                remedy,
             ) from error

@@ -23,7 +23,7 @@ from tvm_stitch.frontend.model import ImportedModel, TensorSpec
 # Inputs that the importer reads as values, not as tensors.
 VALUE_INPUTS = {
     "Clip": (1, 2), "ConstantOfShape": (0,), "CumSum": (1,), "Dropout": (1, 2), "Expand": (1,),
-    "OneHot": (1,), "Pad": (1, 2, 3), "Range": (0, 1, 2), "Reshape": (1,), "Resize": (1, 2, 3),
+    "OneHot": (1, 2), "Pad": (1, 2, 3), "Range": (0, 1, 2), "Reshape": (1,), "Resize": (1, 2, 3),
     "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,), "TopK": (1,),
     "Trilu": (1,), "Unsqueeze": (1,), "Upsample": (1,), "AffineGrid": (1,), "MaxUnpool": (2,),
     "NonMaxSuppression": (2, 3, 4), "Compress": (1,),
@@ -93,11 +93,12 @@ def tensor_spec(name: str, ty: object, given: object) -> TensorSpec:
 
 
 def _constants(graph: Graph) -> set[str]:
-    """Name the constants that stay in the graph: scalars, small integers, values converters read."""
+    """Name the constants that stay: scalars, small integers, what converters read as values."""
     stays = {
         name
         for name, array in graph.constants.items()
-        if array.size <= 1 or (array.dtype.kind in "iub" and array.size <= CONSTANT_INTEGERS)
+        # TVM writes constants without elements but cannot read them back.
+        if array.size == 1 or (array.dtype.kind in "iub" and 0 < array.size <= CONSTANT_INTEGERS)
     }
     for node in graph.nodes:
         for position in VALUE_INPUTS.get(node.op_type, ()):

@@ -1,6 +1,48 @@
-"""Rewrites of the ONNX graph before TVM's importer sees it, one a file, in the order they run."""
+"""Rewrites of the ONNX graph before TVM's importer sees it, one a file.
+
+Each is `(graph, node) -> new nodes or None`; several that match one node apply in this order.
+"""
 
 from __future__ import annotations
 
-REWRITES: tuple = ()
-REWRITTEN_OPS: frozenset[str] = frozenset()
+from tvm_stitch.frontend.rewrites.auto_pad import explicit_pads
+from tvm_stitch.frontend.rewrites.batch_normalization import batch_normalization
+from tvm_stitch.frontend.rewrites.bfloat16 import bfloat16_through_float
+from tvm_stitch.frontend.rewrites.bool_equal import bool_equal
+from tvm_stitch.frontend.rewrites.dropout import dropout
+from tvm_stitch.frontend.rewrites.gemm import gemm
+from tvm_stitch.frontend.rewrites.integer_mean import integer_mean
+from tvm_stitch.frontend.rewrites.layer_normalization import layer_normalization
+from tvm_stitch.frontend.rewrites.lp_normalization import lp_normalization
+from tvm_stitch.frontend.rewrites.microsoft import MICROSOFT_OPS, microsoft
+from tvm_stitch.frontend.rewrites.one_hot import one_hot
+from tvm_stitch.frontend.rewrites.power import mixed_power, small_power
+from tvm_stitch.frontend.rewrites.reduce_noop import reduce_over_nothing
+from tvm_stitch.frontend.rewrites.scalar_operand import scalar_operand
+from tvm_stitch.frontend.rewrites.special_values import one_sided_isinf, sign_of_nan
+from tvm_stitch.frontend.rewrites.upsample import upsample
+
+REWRITES = (
+    microsoft,
+    dropout,
+    batch_normalization,
+    gemm,
+    small_power,
+    mixed_power,
+    layer_normalization,
+    lp_normalization,
+    reduce_over_nothing,
+    integer_mean,
+    one_hot,
+    one_sided_isinf,
+    sign_of_nan,
+    bfloat16_through_float,
+    bool_equal,
+    explicit_pads,
+    upsample,
+    scalar_operand,
+)
+# Operators that TVM's importer lacks and a rewrite above removes, by domain.
+REWRITTEN_OPS = frozenset(
+    {("", "LpNormalization"), *(("com.microsoft", name) for name in MICROSOFT_OPS)}
+)

@@ -1,0 +1,37 @@
+"""Element-wise operators whose importer forgets NaN, infinities or flags."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from tvm_stitch.frontend.graph import Graph, attributes
+from tvm_stitch.frontend.rewrites.builder import Builder
+
+
+def sign_of_nan(graph: Graph, node: onnx.NodeProto) -> list | None:
+    """rewrite: Sign(x) -> Where(IsNaN(x), x, Sign(x))"""
+    if node.op_type != "Sign" or (known := graph.type_of(node.input[0])) is None:
+        return None
+    if known.dtype.kind in "iub":
+        return None
+    build, (x,) = Builder(graph, node), node.input
+    build("Where", build("IsNaN", x), x, build("Sign", x), out=node.output[0])
+    return build.nodes
+
+
+def one_sided_isinf(graph: Graph, node: onnx.NodeProto) -> list | None:
+    """rewrite: IsInf(x, detect_negative=0) -> Equal(x, inf); with neither -> Less(x, x), never"""
+    if node.op_type != "IsInf" or (known := graph.type_of(node.input[0])) is None:
+        return None
+    attrs = attributes(node)
+    negative, positive = attrs.get("detect_negative", 1), attrs.get("detect_positive", 1)
+    if negative and positive:
+        return None
+    build, (x,) = Builder(graph, node), node.input
+    if negative or positive:
+        infinity = build.constant(np.inf if positive else -np.inf, known.dtype)
+        build("Equal", x, infinity, out=node.output[0])
+    else:
+        build("Less", x, x, out=node.output[0])
+    return build.nodes
