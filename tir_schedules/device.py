@@ -89,7 +89,8 @@ def host_caches() -> tuple[int, int, int]:
 
 def _cgroup_cpus() -> int:
     """Return the CPUs the cgroup's quota is worth, rounded up; 0 without a quota."""
-    paths = dict(line.split(":", 2)[1:] for line in _read(Path("/proc/self/cgroup")).splitlines())
+    lines = [line.split(":", 2) for line in _read(Path("/proc/self/cgroup")).splitlines()]
+    paths = dict(line[1:] for line in lines if len(line) == 3)
     root = Path("/sys/fs/cgroup")
     quotas = []
     # In a container the process's own path may not exist under the mount: the root then holds it.

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,12 @@ def link(executable: Any, library: Path) -> None:
     )
 
 
-def _link_shared(library: str, objects: list[str]) -> None:
+def _link_shared(library: str, objects: list[str], options: Sequence[str] = ()) -> None:
+    """Link what TVM wrote: objects, and C source (with `options`) for a model without kernels."""
     ffi = Path(libinfo.find_libtvm_ffi())
     # By its soname the loader finds the libtvm_ffi that is already in the process.
-    options = ["-shared", "-fPIC", "-o", library, *objects, str(ffi), "-ldl", "-lpthread"]
-    _call(find_compiler(), *options)
+    arguments = [*options, "-shared", "-fPIC", "-o", library, *objects, str(ffi)]
+    _call(find_compiler(), *arguments, "-ldl", "-lpthread")
 
 
 @functools.cache

@@ -1,0 +1,77 @@
+"""The packages import in one direction: tvm_stitch -> relay_passes -> tir_schedules -> TVM."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+OURS = ("tir_schedules", "relay_passes", "tvm_stitch")
+ALLOWED = {
+    "tir_schedules": {"tir_schedules"},
+    "relay_passes": {"relay_passes", "tir_schedules"},
+    "tvm_stitch": set(OURS),
+}
+# What tir_schedules may use besides the standard library: TVM, and what TVM itself needs.
+BELOW = {"tvm", "tvm_ffi", "numpy"}
+
+
+def _imported(path: Path) -> set[str]:
+    """Return the top-level packages a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            package = path.relative_to(ROOT).parts[0]
+            found.add(package if node.level else (node.module or "").partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("package", OURS)
+def test_a_package_imports_only_what_is_below_it(package):
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name in _imported(path) & {*OURS, "tests", "scripts"} - ALLOWED[package]
+    ]
+    assert not wrong
+
+
+def test_tir_schedules_needs_tvm_only():
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / "tir_schedules").rglob("*.py"))
+        for name in _imported(path) - BELOW - {"tir_schedules"} - sys.stdlib_module_names
+    ]
+    assert not wrong
+
+
+def _python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return done.stdout
+
+
+def test_importing_tvm_stitch_imports_no_tvm():
+    assert _python("import sys, tvm_stitch; print('tvm' in sys.modules)") == "False\n"
+
+
+def test_help_imports_no_tvm():
+    code = (
+        "import sys\nfrom tvm_stitch.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print('tvm' in sys.modules, 'numpy' in sys.modules)"
+    )
+    assert _python(code).endswith("False False\n")
+
+
+@pytest.mark.parametrize("order", ["tvm, tvm_stitch", "tvm_stitch, tvm"])
+def test_the_relax_pipeline_is_registered_in_either_order(order):
+    code = f"import {order}\nfrom tvm import relax\nprint(relax.get_pipeline('tvm_stitch'))"
+    assert _python(code)
