@@ -46,6 +46,7 @@ def fit(
     target: Callable[[Array], Array],
     weight: Callable[[Array], Array],
     degree: int,
+    *,
     fixed: Sequence[float] = (),
     dtype: type = np.float32,
 ) -> None:

@@ -7,6 +7,7 @@ signed and unsigned integer sums carry no-wrap flags, so only sums that cannot w
 
 from collections.abc import Sequence
 
+import numpy as np
 from tvm import tirx
 from tvm.ir import Expr
 
@@ -43,7 +44,8 @@ class Bindings:
 
 
 def f32(value: float) -> tirx.FloatImm:
-    return tirx.FloatImm(F32, value)
+    """Return a constant rounded to float32: a FloatImm keeps the float64 it is given."""
+    return tirx.FloatImm(F32, float(np.float32(value)))
 
 
 def fma(a: Expr, b: Expr, c: Expr) -> Expr:

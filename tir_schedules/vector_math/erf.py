@@ -3,7 +3,6 @@
 The power is taken as 2**v - 1 directly, so small arguments need no branch of their own.
 """
 
-from tvm import tirx
 from tvm.ir import Expr
 
 from .bindings import (

@@ -1,4 +1,4 @@
-"""log, log2, log10 and log1p: x = 2**e * (1 + r), 1 + r in [sqrt(1/2), sqrt(2)), and a polynomial."""
+"""log, log2, log10, log1p: x = 2**e * (1 + r), 1 + r in [sqrt(1/2), sqrt(2)), a polynomial in r."""
 
 import math
 

@@ -40,7 +40,7 @@ def lower(expr: Expr) -> Expr:
              T.exp(d) -> T.exp(d)                                       # float64 stays libm's
     Statements and PrimFuncs are taken as well; run `materialise_lets` on the kernel afterwards.
     Results are within 4 ulp of the correctly rounded value, and exact at 0, +-inf, NaN, overflow
-    and underflow (scripts/sweep_vector_math.py), on targets with fused multiply-add.
+    and underflow (scripts/sweep_vector_math.py) on targets with fused multiply-add (x86-64-v3 and up).
     """
     return tvm_ffi.structural_map(expr, [(Call, _rewrite)], order="post")
 

@@ -8,7 +8,7 @@ a local buffer of constant size in a register.
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call, Expr, Op
+from tvm.ir import Call, Expr, Op, TensorLoad
 
 _MAY_TRAP = (tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod)
 
@@ -92,7 +92,7 @@ class _Values:
         return self._loads.get(var, var)
 
     def _call(self, call: Call, mutator: tvm_ffi.StructuralMutator) -> Expr:
-        if not isinstance(call.op, Op) or call.op.name != "tirx.if_then_else":
+        if not isinstance(call.op, Op) or not call.op.name.endswith(".if_then_else"):
             return mutator.default_mutate(call)
         condition = mutator.mutate(call.args[0])
         branches = []
@@ -104,7 +104,7 @@ class _Values:
 
     def _must_be_guarded(self, value: Expr) -> bool:
         def stop(node: Expr) -> tvm_ffi.VisitInterrupt | None:
-            harmless = isinstance(node, tirx.BufferLoad) and node.buffer in self._made
+            harmless = isinstance(node, TensorLoad) and node.source in self._made
             return None if harmless else tvm_ffi.VisitInterrupt()
 
-        return tvm_ffi.structural_walk(value, ((tirx.BufferLoad, *_MAY_TRAP), stop)) is not None
+        return tvm_ffi.structural_walk(value, ((TensorLoad, *_MAY_TRAP), stop)) is not None

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 from tvm import tirx
 from tvm.ir import Expr
 
@@ -77,7 +78,7 @@ def constant_value(y: Expr) -> float | None:
     """Return the value of a constant exponent, seen through casts, or None."""
     while isinstance(y, tirx.Cast):
         y = y.value
-    return float(y.value) if isinstance(y, tirx.FloatImm | tirx.IntImm) else None
+    return float(np.float32(y.value)) if isinstance(y, tirx.FloatImm | tirx.IntImm) else None
 
 
 def _short_form(lets: Bindings, x: Expr, y: float) -> Expr | None:

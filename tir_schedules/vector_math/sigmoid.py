@@ -4,7 +4,6 @@ Numerator and denominator carry a common 2**-64, folded into the polynomial, so 
 leaves the normal range while the quotient underflows gradually in the one division.
 """
 
-from tvm import tirx
 from tvm.ir import Expr
 
 from .bindings import EXPONENT_BIAS, ROUND_F32, Bindings, at_least, at_most, f32, fma, horner

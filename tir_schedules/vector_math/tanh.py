@@ -2,7 +2,6 @@
 
 import math
 
-from tvm import tirx
 from tvm.ir import Expr
 
 from .bindings import (
