@@ -1,0 +1,1 @@
+"""Facts about kernels: their stages, index maps and iteration atoms. Nothing here decides."""

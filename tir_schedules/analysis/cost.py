@@ -1,0 +1,45 @@
+"""What an expression costs to evaluate once, by op class."""
+
+from __future__ import annotations
+
+from .expr import Expr, Load, Op, walk
+
+EXPENSIVE = frozenset(
+    f"call:tirx.{n}"
+    for n in """exp exp2 exp10 log log2 log10 log1p tanh sigmoid erf pow sin cos tan asin acos atan
+    sinh cosh asinh acosh atanh atan2 hypot fmod""".split()
+)
+_FREE = frozenset(("Cast", "call:tirx.reinterpret"))
+
+
+def value_ops(expr: Expr) -> list[Op]:
+    """Return the distinct operations on values; index arithmetic inside loads does not count."""
+    out: list[Op] = []
+    seen: set[Expr] = set()
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, Load):
+            continue
+        if isinstance(node, Op):
+            out.append(node)
+        stack.extend(node.children())
+    return out
+
+
+def light_ops(expr: Expr) -> int:
+    """Return how many cheap vector instructions `expr` takes, casts left out."""
+    return sum(op.name not in EXPENSIVE and op.name not in _FREE for op in value_ops(expr))
+
+
+def expensive_ops(expr: Expr) -> int:
+    """Return how many transcendental calls `expr` makes (FusionStitching's expensive class)."""
+    return sum(op.name in EXPENSIVE for op in value_ops(expr))
+
+
+def is_data_dependent(expr: Expr) -> bool:
+    """Return whether `expr`, an index, reads a tensor."""
+    return any(isinstance(n, Load) for n in walk(expr))

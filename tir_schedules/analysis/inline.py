@@ -1,0 +1,156 @@
+"""Decide which stages live on as sub-roots, and inline the rest into their consumers.
+
+A sub-root is materialised once (register, tile buffer or output); everything else is recomputed
+where it is read. Source: FusionStitching (arXiv 2009.10924) section 5, sub-roots; here a reduction,
+an expensive op that would be evaluated more than once, and a light op whose recomputation would
+cost more than a tile buffer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from .cost import expensive_ops, light_ops
+from .expr import Axis, AxisRef, Expr, Load, Op, Tensor, transform, walk
+from .index import canonical, normalize
+from .stage import Kernel, Stage, substitute_axes
+
+_RECOMPUTE_OPS = 2  # light ops that are cheaper to repeat than to store and load again
+
+
+def inline_stages(kernel: Kernel) -> Kernel:
+    """Return the kernel with only sub-roots and outputs left as stages."""
+    live = _drop_dead(kernel)
+    params = {id(p) for p in kernel.params}
+    stages = {id(s.out): s for s in live}
+    order = [id(s.out) for s in live]
+    for key in list(order):
+        stage = stages[key]
+        if key in params or stage.reduction is not None or not _is_identity(stage):
+            continue
+        readers = [s for s in stages.values() if s is not stage and _reads(s, stage.out)]
+        if not _should_inline(stage, readers):
+            continue
+        for reader in readers:
+            stages[id(reader.out)] = _inline_into(reader, stage)
+        del stages[key]
+        order.remove(key)
+    final = tuple(_canonical_loads(stages[k]) for k in order)
+    return Kernel(kernel.name, kernel.params, kernel.outputs, final)
+
+
+def _drop_dead(kernel: Kernel) -> list[Stage]:
+    needed = {id(t) for t in kernel.outputs}
+    kept: list[Stage] = []
+    for stage in reversed(kernel.stages):
+        if id(stage.out) in needed:
+            kept.append(stage)
+            needed.update(id(ld.tensor) for ld in stage.loads())
+    return kept[::-1]
+
+
+def _is_identity(stage: Stage) -> bool:
+    """Return whether `out[i, j, ..] = f(i, j, ..)`: each dimension is an axis of its own or 0."""
+    used: set[int] = set()
+    for dim, expr in zip(stage.out.shape, stage.out_index, strict=True):
+        linear = normalize(expr)
+        if dim == 1 and not linear.terms and linear.const == 0:
+            continue
+        if linear.const or len(linear.terms) != 1:
+            return False
+        term = linear.terms[0]
+        if not isinstance(term.base, Axis) or (term.scale, term.low, term.extent) != (1, 1, dim):
+            return False
+        if id(term.base) in used:
+            return False
+        used.add(id(term.base))
+    return True
+
+
+def _reads(stage: Stage, tensor: Tensor) -> bool:
+    return any(ld.tensor is tensor for ld in stage.loads())
+
+
+def _should_inline(stage: Stage, readers: list[Stage]) -> bool:
+    heavy, light = expensive_ops(stage.value), light_ops(stage.value)
+    uses = [(r, ld) for r in readers for ld in r.loads() if ld.tensor is stage.out]
+    evaluations = sum(r.domain for r, _ in uses)
+    if any(r.reduction is not None and _is_window(ld) for r, ld in uses) and _is_guarded(stage):
+        return False
+    if heavy:
+        return evaluations <= stage.domain and len(uses) == 1
+    if light == 0:
+        return True
+    if any(_per_row(r, ld) for r, ld in uses):
+        return False
+    return len(uses) == 1 or light <= _RECOMPUTE_OPS and len(_big_loads(stage)) <= 1
+
+
+def _per_row(reader: Stage, load: Load) -> bool:
+    """Return whether the value is the same all along the reader's fastest axis."""
+    real = [a for a in reader.axes if a.extent > 1]
+    if not real:
+        return False
+    fastest = real[-1]
+    return not any(isinstance(n, AxisRef) and n.axis is fastest for i in load.index for n in walk(i))
+
+
+def _big_loads(stage: Stage) -> list[Load]:
+    return [ld for ld in stage.loads() if ld.tensor.elements * 4 > stage.domain]
+
+
+def _is_window(load: Load) -> bool:
+    """Return whether some dimension is indexed by several axes (a sliding window)."""
+    return any(len(normalize(i).terms) > 1 for i in load.index)
+
+
+def _is_guarded(stage: Stage) -> bool:
+    return any(
+        isinstance(n, Op) and n.name in ("call:tirx.if_then_else", "Select")
+        for n in walk(stage.value)
+    )
+
+
+def _inline_into(reader: Stage, producer: Stage) -> Stage:
+    axes: list[Axis | None] = []
+    for expr in producer.out_index:
+        terms = normalize(expr).terms
+        base = terms[0].base if terms else None
+        axes.append(base if isinstance(base, Axis) else None)
+
+    def rule(node: Expr) -> Expr | None:
+        if not isinstance(node, Load) or node.tensor is not producer.out:
+            return None
+        index = [transform(i, rule) for i in node.index]
+        values = {id(a): i for a, i in zip(axes, index, strict=True) if a is not None}
+        return substitute_axes(producer.value, values)
+
+    return Stage(
+        reader.name,
+        reader.out,
+        reader.axes,
+        reader.out_index,
+        transform(reader.value, rule),
+        reader.reduction,
+    )
+
+
+def _canonical_loads(stage: Stage) -> Stage:
+    def rule(node: Expr) -> Expr | None:
+        if isinstance(node, Load):
+            inner = tuple(canonical(transform(i, rule)) for i in node.index)
+            return Load(node.tensor, inner)
+        return None
+
+    value = transform(stage.value, rule)
+    index = tuple(canonical(i) for i in stage.out_index)
+    return Stage(stage.name, stage.out, stage.axes, index, value, stage.reduction)
+
+
+def consumers(kernel: Kernel) -> dict[int, list[Stage]]:
+    """Return the stages that read each tensor, keyed by the tensor's id."""
+    out: dict[int, list[Stage]] = defaultdict(list)
+    for stage in kernel.stages:
+        for tensor in {id(ld.tensor): ld.tensor for ld in stage.loads()}.values():
+            out[id(tensor)].append(stage)
+    return out

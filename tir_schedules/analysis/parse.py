@@ -1,0 +1,206 @@
+"""Read a TensorIR PrimFunc into stages, or say why it can't be read."""
+
+from __future__ import annotations
+
+from tvm import ir, s_tir, tirx
+
+from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
+from .stage import Kernel, Reduction, Refusal, Stage
+
+_BINARY = (
+    *("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max"),
+    *("EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or"),
+)
+_BINARY_NODES = {getattr(tirx, name): name for name in _BINARY}
+_COMBINERS = {"Add": "sum", "Mul": "prod", "Max": "max", "Min": "min", "And": "and", "Or": "or"}
+_PURE_CALLS = frozenset(
+    f"tirx.{n}"
+    for n in """exp exp2 exp10 log log2 log10 log1p tanh sigmoid erf pow sqrt rsqrt sin cos tan asin
+    acos atan sinh cosh asinh acosh atanh atan2 fabs floor ceil round nearbyint trunc isnan isinf
+    isfinite if_then_else reinterpret bitwise_and bitwise_or bitwise_xor bitwise_not shift_left
+    shift_right popcount hypot copysign fmod clz call_llvm_pure_intrin likely ldexp
+    nextafter""".split()
+)
+
+
+class _Unreadable(Exception):
+    """Internal: carries a refusal out of the recursive reader."""
+
+
+def read_prim_func(func: tirx.PrimFunc) -> Kernel | Refusal:
+    """Return the stages of `func`, whose sblocks must be static, pure and unpredicated."""
+    name = str(func.attrs["global_symbol"]) if "global_symbol" in func.attrs else "main"
+    reader = _Reader()
+    try:
+        params = tuple(reader.tensor(p) for p in func.params)
+        root = func.body
+        if not isinstance(root, s_tir.SBlockRealize):
+            raise _Unreadable("no root sblock")
+        stages = tuple(
+            reader.stage(nest) for nest in _sequence(root.block.body) if not _is_nop(nest)
+        )
+    except _Unreadable as refusal:
+        return Refusal(str(refusal), name)
+    written = [s.out for s in stages]
+    ids = [id(t) for t in written]
+    if len(set(ids)) != len(ids):
+        return Refusal("a buffer is written by more than one sblock", name)
+    outputs = tuple(p for p in params if id(p) in set(ids))
+    return Kernel(name, params, outputs, stages)
+
+
+def _sequence(stmt: tirx.Stmt) -> list[tirx.Stmt]:
+    return list(stmt.seq) if isinstance(stmt, tirx.SeqStmt) else [stmt]
+
+
+def _is_nop(stmt: tirx.Stmt) -> bool:
+    return isinstance(stmt, tirx.Evaluate)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._tensors: dict[ir.Var, Tensor] = {}
+        self._memo: dict[object, Expr] = {}
+        self._axes: dict[ir.Var, Axis] = {}
+        self._lets: dict[ir.Var, Expr] = {}
+
+    def tensor(self, buffer: ir.Var) -> Tensor:
+        if buffer not in self._tensors:
+            if not tirx.is_buffer_var(buffer):
+                raise _Unreadable(f"parameter {buffer.name} is not a tensor")
+            ty = buffer.ty
+            if not all(isinstance(d, tirx.IntImm) for d in ty.shape):
+                raise _Unreadable(f"the shape of {buffer.name} is not static")
+            if len(ty.strides):
+                raise _Unreadable(f"{buffer.name} has strides")
+            shape = tuple(int(d) for d in ty.shape)
+            self._tensors[buffer] = Tensor(buffer.name, shape, str(ty.dtype.dtype))
+        return self._tensors[buffer]
+
+    def stage(self, nest: tirx.Stmt) -> Stage:
+        loops: dict[ir.Var, int] = {}
+        while isinstance(nest, tirx.For):
+            if nest.kind != tirx.ForKind.SERIAL or not _is_zero(nest.min):
+                raise _Unreadable("a loop is already scheduled")
+            if not isinstance(nest.extent, tirx.IntImm):
+                raise _Unreadable("a loop extent is not static")
+            loops[nest.loop_var] = int(nest.extent)
+            nest = nest.body
+        if not isinstance(nest, s_tir.SBlockRealize):
+            raise _Unreadable("a statement stands outside any sblock")
+        block = nest.block
+        if not _is_true(nest.predicate):
+            raise _Unreadable(f"sblock {block.name_hint} has a predicate")
+        if len(block.alloc_buffers) or len(block.match_buffers):
+            raise _Unreadable(f"sblock {block.name_hint} has buffers of its own")
+        self._axes, self._memo, self._lets = {}, {}, {}
+        axes = []
+        for iter_var, value in zip(block.iter_vars, nest.iter_values, strict=True):
+            axes.append(self._axis(iter_var, value, loops, block.name_hint))
+        if not isinstance(block.body, tirx.BufferStore):
+            raise _Unreadable(f"sblock {block.name_hint} is not one store")
+        return self._store(block, block.body, tuple(axes))
+
+    def _axis(self, iter_var: tirx.IterVar, value: ir.Expr, loops: dict, where: str) -> Axis:
+        extent = iter_var.dom.extent
+        if not isinstance(extent, tirx.IntImm) or not _is_zero(iter_var.dom.min):
+            raise _Unreadable(f"an axis of sblock {where} is not static")
+        size = int(extent)
+        bound = isinstance(value, ir.Var) and loops.pop(value, None) == size
+        if not bound and not (size == 1 and _is_zero(value)):
+            raise _Unreadable(f"an axis of sblock {where} is not bound to one loop")
+        if iter_var.iter_type not in (0, 2):
+            raise _Unreadable(f"an axis of sblock {where} is neither spatial nor a reduction")
+        axis = Axis(iter_var.var.name, size, iter_var.iter_type == 2)
+        self._axes[iter_var.var] = axis
+        return axis
+
+    def _store(self, block: s_tir.SBlock, store: tirx.BufferStore, axes: tuple) -> Stage:
+        out = self.tensor(store.buffer)
+        index = tuple(self.expr(i) for i in store.indices)
+        value = self.expr(store.value)
+        reads_self = [n for n in _self_loads(value, out)]
+        if block.init is None:
+            if reads_self or any(a.is_reduce for a in axes):
+                raise _Unreadable(f"sblock {block.name_hint} updates in place without an init")
+            return Stage(block.name_hint, out, axes, index, value)
+        init = block.init
+        if not isinstance(init, tirx.BufferStore):
+            raise _Unreadable(f"the init of sblock {block.name_hint} is not one store")
+        identity = self.expr(init.value)
+        kind = _COMBINERS.get(value.name) if isinstance(value, Op) else None
+        mine = Load(out, index)
+        if kind is None or mine not in value.args or not isinstance(identity, Const):
+            raise _Unreadable(f"the reduction of sblock {block.name_hint} is not a known one")
+        term = value.args[1] if value.args[0] == mine else value.args[0]
+        if any(True for _ in _self_loads(term, out)):
+            raise _Unreadable(f"sblock {block.name_hint} reads what it reduces")
+        return Stage(block.name_hint, out, axes, index, term, Reduction(kind, identity.value))
+
+    def expr(self, node: ir.Expr) -> Expr:
+        if node not in self._memo:
+            self._memo[node] = self._read(node)
+        return self._memo[node]
+
+    def _read(self, node: ir.Expr) -> Expr:
+        name = _BINARY_NODES.get(type(node))
+        if name is not None:
+            return Op(name, (self.expr(node.a), self.expr(node.b)), _dtype(node))
+        if isinstance(node, ir.Var):
+            if node in self._axes:
+                return AxisRef(self._axes[node], _dtype(node))
+            if node in self._lets:
+                return self._lets[node]
+            raise _Unreadable(f"a value depends on {node.name}, which no axis defines")
+        if isinstance(node, (tirx.IntImm, tirx.FloatImm)):
+            return Const(_literal(node), _dtype(node))
+        if isinstance(node, ir.TensorLoad):
+            return Load(self.tensor(node.source), tuple(self.expr(i) for i in node.indices))
+        if isinstance(node, tirx.Cast):
+            return Op("Cast", (self.expr(node.value),), _dtype(node))
+        if isinstance(node, tirx.Not):
+            return Op("Not", (self.expr(node.a),), _dtype(node))
+        if isinstance(node, tirx.Select):
+            parts = (node.condition, node.true_value, node.false_value)
+            return Op("Select", tuple(self.expr(p) for p in parts), _dtype(node))
+        if isinstance(node, tirx.Let):
+            self._lets[node.var] = self.expr(node.value)
+            return self.expr(node.body)
+        if isinstance(node, ir.Call):
+            return self._call(node)
+        raise _Unreadable(f"expression {type(node).__name__} is not supported")
+
+    def _call(self, node: ir.Call) -> Expr:
+        name = getattr(node.op, "name", "")
+        if name not in _PURE_CALLS:
+            raise _Unreadable(f"call {name or node.op} is not known to be pure")
+        if name == "tirx.likely":
+            return self.expr(node.args[0])
+        if name == "tirx.call_llvm_pure_intrin":
+            args = tuple(self.expr(a) for a in node.args[1:])
+            return Op(f"call:{name}", args, _dtype(node), (int(node.args[0]),))
+        return Op(f"call:{name}", tuple(self.expr(a) for a in node.args), _dtype(node))
+
+
+def _self_loads(value: Expr, out: Tensor):
+    from .expr import walk
+
+    return (n for n in walk(value) if isinstance(n, Load) and n.tensor is out)
+
+
+def _dtype(node: ir.Expr) -> str:
+    return str(node.ty.dtype)
+
+
+def _literal(node: ir.Expr) -> int | float | bool:
+    if isinstance(node, tirx.FloatImm):
+        return float(node.value)
+    return bool(node.value) if _dtype(node) == "bool" else int(node.value)
+
+
+def _is_zero(node: ir.Expr) -> bool:
+    return isinstance(node, tirx.IntImm) and int(node) == 0
+
+
+def _is_true(node: ir.Expr) -> bool:
+    return isinstance(node, tirx.IntImm) and bool(node.value)

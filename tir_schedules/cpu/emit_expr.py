@@ -1,0 +1,165 @@
+"""Turn stage expressions into TensorIR: hoist what a loop does not change, bind what is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tvm import ir, tirx
+
+from ..analysis.expr import AxisRef, Const, Expr, Load, Op
+from ..vector_math import lower, nan_max, nan_min
+
+_BINARY = {
+    name: getattr(tirx, name)
+    for name in (
+        *("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max"),
+        *("EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or"),
+    )
+}
+_BRANCH = "call:tirx.if_then_else"
+INDEX = "int32"
+
+
+class Scope:
+    """Values computed once at one point of a nest, visible to the loops inside it.
+
+    They live in buffers of one element a lane, which LLVM keeps in registers. Bound variables would
+    not do: TVM's analyzer puts the value back in place of the variable in every pass.
+    """
+
+    def __init__(self, outer: Scope | None = None, lane: ir.Var | None = None, lanes: int = 1):
+        self.allocs: list[tirx.Stmt] = []
+        self.stores: list[tirx.Stmt] = []
+        self._values: dict[Expr, ir.Expr] = {}
+        self._outer, self._lanes = outer, lanes
+        self._index: ir.Expr = lane if lane is not None else tirx.IntImm(INDEX, 0)
+
+    def get(self, expr: Expr) -> ir.Expr | None:
+        scope: Scope | None = self
+        while scope is not None:
+            if expr in scope._values:
+                return scope._values[expr]
+            scope = scope._outer
+        return None
+
+    def bind(self, expr: Expr, value: ir.Expr) -> ir.Expr:
+        """Compute `value` here, once, for everything that asks for `expr` from now on."""
+        if isinstance(value, tirx.IntImm | tirx.FloatImm):
+            self._values[expr] = value
+            return value
+        buffer = tirx.decl_buffer((self._lanes,), str(value.ty.dtype), "t")
+        self.allocs.append(tirx.AllocBuffer(buffer))
+        self.stores.append(tirx.BufferStore(buffer, value, [self._index]))
+        self._values[expr] = tirx.BufferLoad(buffer, [self._index])
+        return self._values[expr]
+
+
+class Emitter:
+    """Emits expressions at a point; `load` and `axis` resolve what the nest knows."""
+
+    def __init__(
+        self, load: Callable[[Load, Scope], ir.Expr], axis: Callable[[AxisRef], ir.Expr]
+    ) -> None:
+        self._load, self._axis = load, axis
+
+    def emit(self, expr: Expr, scope: Scope) -> ir.Expr:
+        known = scope.get(expr)
+        if known is not None:
+            return known
+        if isinstance(expr, Const):
+            return constant(expr.value, expr.dtype)
+        if isinstance(expr, AxisRef):
+            return cast(self._axis(expr), expr.dtype)
+        if isinstance(expr, Load):
+            return self._load(expr, scope)
+        assert isinstance(expr, Op)
+        return self._op(expr, [self.emit(a, scope) for a in expr.args])
+
+    def _op(self, expr: Op, args: list[ir.Expr]) -> ir.Expr:
+        name = expr.name
+        if name in ("Max", "Min") and expr.dtype.startswith(("float", "bfloat")):
+            return (nan_max if name == "Max" else nan_min)(*args)
+        if name in _BINARY:
+            return _BINARY[name](*args)
+        if name == "Cast":
+            return cast(args[0], expr.dtype)
+        if name == "Not":
+            return tirx.Not(args[0])
+        if name == "Select":
+            return tirx.Select(*args)
+        op = ir.Op.get(name.removeprefix("call:"))
+        if expr.extra:
+            args = [tirx.IntImm("uint32", expr.extra[0]), *args]
+        return lower(ir.Call(op, args, ret_ty=expr.dtype))
+
+
+def constant(value: float | bool, dtype: str) -> ir.Expr:
+    if dtype.startswith(("float", "bfloat")):
+        return tirx.FloatImm(dtype, float(value))
+    return tirx.IntImm(dtype, int(value))
+
+
+def cast(value: ir.Expr, dtype: str) -> ir.Expr:
+    return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
+
+
+def hoist(
+    roots: Iterable[Expr],
+    depth_of: Callable[[Expr], int],
+    limit: int,
+    scopes: list[Scope],
+    emitter: Emitter,
+) -> None:
+    """Bind every largest sub-expression that is settled before depth `limit` where it is settled.
+
+    Branches of if_then_else are left alone: their loads may only be legal under the condition.
+    """
+    seen: set[Expr] = set()
+
+    def visit(expr: Expr, above: int) -> None:
+        if expr in seen or isinstance(expr, (Const, AxisRef)):
+            return
+        depth = depth_of(expr)
+        if depth < above and depth < limit:
+            seen.add(expr)
+            for child in _open_children(expr):
+                visit(child, depth)
+            scopes[depth].bind(expr, emitter.emit(expr, scopes[depth]))
+            return
+        for child in _open_children(expr):
+            visit(child, depth)
+        seen.add(expr)
+
+    for root in roots:
+        visit(root, limit)
+
+
+def share(roots: list[Expr], scope: Scope, emitter: Emitter) -> None:
+    """Bind at this point what the roots use more than once, operands before users."""
+    uses: dict[Expr, int] = {}
+    order: list[Expr] = []
+
+    def visit(expr: Expr) -> None:
+        if isinstance(expr, (Const, AxisRef)) or scope.get(expr) is not None:
+            return
+        uses[expr] = uses.get(expr, 0) + 1
+        if uses[expr] > 1:
+            return
+        for child in _open_children(expr):
+            visit(child)
+        order.append(expr)
+
+    for root in roots:
+        visit(root)
+    for expr in order:
+        if uses[expr] > 1:
+            scope.bind(expr, emitter.emit(expr, scope))
+
+
+def _open_children(expr: Expr) -> tuple[Expr, ...]:
+    """Return the operands that are evaluated whenever `expr` is; loads keep their indices."""
+    if isinstance(expr, Load):
+        return ()
+    if isinstance(expr, Op) and expr.name == _BRANCH:
+        return expr.args[:1]
+    return expr.children()

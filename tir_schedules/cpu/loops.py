@@ -1,0 +1,142 @@
+"""Group the nodes of a phase into loop nests: thread composition, as registers of one vector loop.
+
+Nodes over the same inner atoms share a nest if no value crosses from a finished reduction; a value
+made and read at the same point of one nest never touches memory.
+"""
+
+from __future__ import annotations
+
+from ..analysis.atoms import Atom, Edge, Node
+from ..device import Device
+from . import guards
+from .plan import LoopGroup, Phase
+from .vectors import lanes_for, vector_atom
+
+_TRANSPOSED = 8  # from this extent on, a transposed read is worth blocking
+
+
+class _Nest:
+    def __init__(self, node: Node, dims: tuple[Atom, ...], vector: Atom | None) -> None:
+        self.nodes, self.dims, self.vector = [node], dims, vector
+
+
+def group_loops(
+    nodes: tuple[Node, ...], edges: tuple[Edge, ...], phase: Phase, device: Device
+) -> tuple[LoopGroup, ...]:
+    """Return loop nests in execution order."""
+    nests: list[_Nest] = []
+    home: dict[int, int] = {}
+    for node in nodes:
+        inside = phase.inside(node.atoms)
+        vector = vector_atom(node, inside)
+        first = _earliest(node, edges, home, inside)
+        for position in range(first, len(nests)):
+            if _join(nests[position], node, inside, vector):
+                break
+        else:
+            position = len(nests)
+            nests.append(_Nest(node, _order(node, inside, vector), vector))
+        home[id(node)] = position
+    return tuple(_finish(nest, phase, device) for nest in nests)
+
+
+def _earliest(
+    node: Node, edges: tuple[Edge, ...], home: dict[int, int], inside: tuple[Atom, ...]
+) -> int:
+    first = 0
+    for edge in edges:
+        if edge.consumer is not node or id(edge.producer) not in home:
+            continue
+        same_point = not edge.producer.reduced and not edge.loose
+        same_point = same_point and set(edge.producer.atoms) >= set(inside)
+        first = max(first, home[id(edge.producer)] + (0 if same_point else 1))
+    return first
+
+
+def _order(node: Node, inside: tuple[Atom, ...], vector: Atom | None) -> tuple[Atom, ...]:
+    """Return loop order: large strides outside, the vector atom last.
+
+    With reduced lanes, spatial dimensions come first, so that an accumulator lives in registers.
+    """
+    rest = [a for a in inside if a is not vector]
+    if vector is not None and vector in node.reduced:
+        spatial = [a for a in rest if a in node.spatial]
+        reduced = sorted((a for a in rest if a in node.reduced), key=lambda a: -_walk(node, a))
+        rest = spatial + reduced
+    elif node.reduced:
+        rest.sort(key=lambda a: -_walk(node, a))
+    return (*rest, vector) if vector is not None else tuple(rest)
+
+
+def _walk(node: Node, atom: Atom) -> int:
+    return max((abs(a.stride(atom) or 0) for a in node.reads.values()), default=0)
+
+
+def _join(nest: _Nest, node: Node, inside: tuple[Atom, ...], vector: Atom | None) -> bool:
+    if set(nest.dims) != set(inside):
+        return False
+    if nest.vector is not vector and vector is not None and nest.vector is not None:
+        return False
+    members = [*nest.nodes, node]
+    lead_vector = nest.vector or vector
+    orders = [nest.dims, _order(node, inside, lead_vector)]
+    for dims in orders:
+        if lead_vector is not None and dims[-1] is not lead_vector:
+            continue
+        if all(_order_allowed(n, dims) for n in members):
+            nest.nodes, nest.dims, nest.vector = members, dims, lead_vector
+            return True
+    return False
+
+
+def _order_allowed(node: Node, dims: tuple[Atom, ...]) -> bool:
+    """Return whether reduced lanes leave a register accumulator: spatial before reduced."""
+    if not dims or dims[-1] not in node.reduced:
+        return True
+    roles = [d in node.reduced for d in dims]
+    return roles == sorted(roles)
+
+
+def _finish(nest: _Nest, phase: Phase, device: Device) -> LoopGroup:
+    nodes, dims = tuple(nest.nodes), nest.dims
+    last = max(0, len(dims) - 1)
+    if nest.vector is None:
+        return LoopGroup(nodes, dims, 1, last)
+    lanes = lanes_for(nest.nodes, phase.inner_extent(nest.vector), device.vector_bytes)
+    if any(guards.cuts(n, nest.vector) is None for n in nodes):
+        lanes = 1
+    if any(guards.cuts(n, nest.vector) for n in nodes) and nest.vector in phase.chunks:
+        lanes = 1
+    level = last
+    if lanes > 1:
+        level = _strip_level(nest, phase)
+    if level < last and not any(n.reduced for n in nodes):
+        lanes = min(lanes, device.vector_bytes // 4)
+    return LoopGroup(nodes, dims, lanes, level)
+
+
+def _strip_level(nest: _Nest, phase: Phase) -> int:
+    """Return inside how many loops the strip loop stands."""
+    last = len(nest.dims) - 1
+    first = [i for i, d in enumerate(nest.dims) if any(d in n.reduced for n in nest.nodes)]
+    if not first:
+        return _transposed_level(nest, phase)
+    level = first[0]
+    if level == last or any(nest.vector in n.reduced for n in nest.nodes):
+        return last
+    if not all(set(nest.dims[level:last]) <= set(n.reduced) for n in nest.nodes):
+        return last
+    return level
+
+
+def _transposed_level(nest: _Nest, phase: Phase) -> int:
+    """Return the level of the loop along which some read is contiguous though the lanes are not."""
+    last = len(nest.dims) - 1
+    for node in nest.nodes:
+        for access in node.reads.values():
+            if access.stride(nest.vector) in (0, 1, None):
+                continue
+            for level, dim in enumerate(nest.dims[:last]):
+                if access.stride(dim) == 1 and phase.inner_extent(dim) >= _TRANSPOSED:
+                    return level
+    return last

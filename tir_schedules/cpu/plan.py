@@ -1,0 +1,103 @@
+"""A stitch plan: how the stages of one kernel are laid over tiles, loops and buffers. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..analysis.atoms import Atom, Node, Space
+from ..analysis.expr import Tensor, dtype_bytes
+
+
+@dataclass(frozen=True)
+class LoopGroup:
+    """Nodes that run in one loop nest: `dims` outer to inner, the last of them in vector lanes.
+
+    `lanes` is 1 where no dimension is contiguous. The loop over strips of the last dimension stands
+    inside `strip_level` of the other loops: all of them, or fewer for a blocked transpose and for a
+    reduction whose accumulators stay in the registers of one strip.
+    """
+
+    nodes: tuple[Node, ...]
+    dims: tuple[Atom, ...]
+    lanes: int
+    strip_level: int
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One pass over the tiles; phases of a kernel are separated by barriers.
+
+    `tile` are the atoms that number the tiles, outer first. An atom in `chunks` is split: its outer
+    part numbers tiles, its inner part (that many elements, the last piece ragged) stays inside.
+    `partial` nodes reduce a tiled atom: each tile leaves a partial result, combined a phase later.
+    """
+
+    nodes: tuple[Node, ...]
+    tile: tuple[Atom, ...]
+    chunks: dict[Atom, int]
+    groups: tuple[LoopGroup, ...]
+    partial: tuple[Node, ...] = ()
+    combine: tuple[Node, ...] = ()
+
+    def registers(self, space: Space) -> set[int]:
+        """Return the ids of tensors that are made and read at one point of one nest only."""
+        outputs = {id(t) for t in space.kernel.outputs}
+        found: set[int] = set()
+        for group in self.groups:
+            members = {id(n) for n in group.nodes}
+            for node in group.nodes:
+                readers = [e.consumer for e in space.edges if e.producer is node]
+                reduced = any(d in node.reduced for d in group.dims)
+                if not reduced and all(id(r) in members for r in readers):
+                    found.add(id(node.stage.out))
+        return found - outputs
+
+    def tiles(self) -> int:
+        count = 1
+        for atom in self.tile:
+            count *= self.outer_extent(atom)
+        return count
+
+    def outer_extent(self, atom: Atom) -> int:
+        return -(-atom.extent // self.chunks[atom]) if atom in self.chunks else atom.extent
+
+    def inside(self, atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
+        """Return those of `atoms` that a loop inside the tile walks."""
+        return tuple(a for a in atoms if a not in self.tile or a in self.chunks)
+
+    def inner_extent(self, atom: Atom) -> int:
+        return self.chunks.get(atom, atom.extent)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The decisions of the stitch template for one kernel."""
+
+    space: Space
+    phases: tuple[Phase, ...]
+    parallel: bool
+    tasks: int
+    workspace: tuple[Tensor, ...] = ()  # intermediates that live across a barrier
+    tile_bytes: int = 0
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def stitched(self) -> bool:
+        """Return whether no intermediate is larger than its tile."""
+        return not self.workspace
+
+
+def buffer_atoms(node: Node, phase: Phase) -> tuple[Atom, ...]:
+    """Return the atoms of a node's tile buffer, outer first."""
+    return phase.inside(node.spatial)
+
+
+def buffer_elements(node: Node, phase: Phase) -> int:
+    count = 1
+    for atom in buffer_atoms(node, phase):
+        count *= phase.inner_extent(atom)
+    return count
+
+
+def buffer_bytes(node: Node, phase: Phase) -> int:
+    return buffer_elements(node, phase) * dtype_bytes(node.stage.out.dtype)

@@ -1,0 +1,161 @@
+"""The stitch template's plan for a kernel: phases, tiles, loop nests, buffers. No TensorIR here.
+
+Used twice: by the acceptance test on candidate groups, and before code is emitted. Source of the
+scheme: BladeDISC's CPU stitch (sub-roots in per-tile buffers under one parallel loop) and AStitch
+section 4 (global scheme: phases with barriers), with the tile chosen by shared spatial atoms.
+"""
+
+from __future__ import annotations
+
+from ..analysis.atoms import Node, Space, atomize
+from ..analysis.coalesce import coalesce
+from ..analysis.cost import expensive_ops, light_ops
+from ..analysis.expr import Tensor, dtype_bytes
+from ..analysis.inline import inline_stages
+from ..analysis.stage import Kernel
+from ..analysis.widen import widen
+from ..device import Device
+from .loops import group_loops
+from .plan import LoopGroup, Phase, Plan, buffer_bytes
+from .tiling import WANTED_TILES, Tiling, choose_tiling
+
+PARALLEL_NS = 20_000  # below this much serial work a parallel region (3-6 us) does not pay
+_MAX_TASKS = 64
+
+
+def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
+    """Return how the template would run `kernel`, or why it can't."""
+    if any(0 in p.shape for p in kernel.params):
+        return "a tensor has no elements"
+    reduced = inline_stages(widen(kernel))
+    space = coalesce(atomize(reduced))
+    return plan_space(space, device)
+
+
+def plan_space(space: Space, device: Device) -> Plan | str:
+    """Return the plan of a kernel already in atoms."""
+    work = sum(estimate_ns(n) for n in space.nodes)
+    parallel = device.threads > 1 and work >= PARALLEL_NS
+    structure = work >= PARALLEL_NS  # phases are a matter of shape, not of threads
+    phases: list[Phase] = []
+    for nodes, tiling in _partition(space, device, structure):
+        phases.append(_phase(nodes, tiling, space, device))
+        if tiling.partial:
+            phases.append(_combine_phase(tiling.partial, space, device))
+    if len(phases) > 1 and not structure:
+        return "phases in a serial kernel"
+    workspace = _workspace(space, phases)
+    tile_bytes = max(_tile_bytes(p, space) for p in phases)
+    tasks = max(min(p.tiles(), max(_MAX_TASKS, 4 * device.threads)) for p in phases)
+    return Plan(space, tuple(phases), parallel, tasks, workspace, tile_bytes)
+
+
+def estimate_ns(node: Node) -> float:
+    """Return a rough serial time of a node on one core.
+
+    Cheap vector operations at about 30 a ns, transcendental polynomials at 0.25 ns, and 0.04 ns a
+    byte-quad from cache: Zen 4 and Zen 5 figures of `scripts/bench_memory.py`.
+    """
+    value = node.stage.value
+    per_point = 0.05 + 0.03 * light_ops(value) + 0.25 * expensive_ops(value)
+    return per_point * node.stage.domain
+
+
+def _partition(
+    space: Space, device: Device, structure: bool
+) -> list[tuple[list[Node], Tiling]]:
+    """Split the nodes into phases, each with a tiling that keeps the machine busy."""
+    out: list[tuple[list[Node], Tiling]] = []
+    current: list[Node] = []
+    tiling: Tiling | None = None
+    for node in space.nodes:
+        alone = choose_tiling([node], space.edges, device)
+        if tiling is not None:
+            joined = choose_tiling([*current, node], space.edges, device)
+            if _worth_joining(tiling, alone, joined, current, node, space, structure):
+                current, tiling = [*current, node], joined
+                continue
+            out.append((current, tiling))
+        current, tiling = [node], alone
+    if tiling is not None:
+        out.append((current, tiling))
+    if structure:
+        return out
+    return [(list(space.nodes), _one_tile(list(space.nodes), space, device))]
+
+
+def _one_tile(nodes: list[Node], space: Space, device: Device) -> Tiling:
+    tiling = choose_tiling(nodes, space.edges, device)
+    if tiling.partial:
+        return Tiling((), {})
+    return tiling
+
+
+def _worth_joining(
+    before: Tiling,
+    alone: Tiling,
+    joined: Tiling,
+    current: list[Node],
+    node: Node,
+    space: Space,
+    structure: bool,
+) -> bool:
+    if not structure:
+        return True
+    partial = {id(n) for n in before.partial}
+    if any(e.consumer is node and id(e.producer) in partial for e in space.edges):
+        return False
+    if any(e.producer in current and e.consumer is node for e in space.edges) and any(
+        e.consumer is node and e.producer in joined.partial for e in space.edges
+    ):
+        return False
+    best = max(before.tiles(), alone.tiles())
+    return joined.tiles() >= min(WANTED_TILES, best)
+
+
+def _phase(nodes: list[Node], tiling: Tiling, space: Space, device: Device) -> Phase:
+    draft = Phase(tuple(nodes), tiling.tile, tiling.chunks, (), tiling.partial)
+    groups = group_loops(draft.nodes, space.edges, draft, device)
+    return Phase(draft.nodes, draft.tile, draft.chunks, groups, draft.partial)
+
+
+def _combine_phase(partial: tuple[Node, ...], space: Space, device: Device) -> Phase:
+    """Return the phase that adds up partial results: spatial loops only, one nest a node."""
+    groups = []
+    for node in partial:
+        lanes, dims = 1, node.spatial
+        if dims and node.store.stride(dims[-1]) == 1:
+            lanes = 1 << (min(dims[-1].extent, device.vector_bytes // 4).bit_length() - 1)
+        groups.append(LoopGroup((node,), dims, lanes, max(0, len(dims) - 1)))
+    return Phase(partial, (), {}, tuple(groups), combine=partial)
+
+
+def _workspace(space: Space, phases: list[Phase]) -> tuple[Tensor, ...]:
+    """Return intermediates that one phase writes and a later one reads."""
+    outputs = {id(t) for t in space.kernel.outputs}
+    home = {}
+    for number, phase in enumerate(phases):
+        for node in phase.nodes:
+            home[id(node)] = number
+    found = {}
+    for edge in space.edges:
+        tensor = edge.producer.stage.out
+        if id(tensor) not in outputs and home[id(edge.producer)] != home[id(edge.consumer)]:
+            found[id(tensor)] = tensor
+    return tuple(found.values())
+
+
+def _tile_bytes(phase: Phase, space: Space) -> int:
+    outputs = {id(t) for t in space.kernel.outputs}
+    if phase.combine:
+        return 0
+    return sum(buffer_bytes(n, phase) for n in phase.nodes if id(n.stage.out) not in outputs)
+
+
+def moved_bytes(space: Space) -> int:
+    """Return inputs once plus outputs once."""
+    kernel = space.kernel
+    read = {id(ld.tensor): ld.tensor for s in kernel.stages for ld in s.loads()}
+    params = {id(p) for p in kernel.params}
+    total = sum(t.elements * dtype_bytes(t.dtype) for k, t in read.items() if k in params)
+    return total + sum(t.bytes for t in kernel.outputs if id(t) not in read)

@@ -1,0 +1,183 @@
+"""Where every tensor of a plan lives, and the address of an element of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvm import ir, tirx
+
+from ..analysis.atoms import Access, Atom, Node
+from ..analysis.expr import Axis, Expr, Load, Tensor, dtype_bytes
+from ..analysis.index import normalize
+from .emit_expr import INDEX, cast
+from .plan import Phase, Plan, buffer_atoms
+
+
+class Storage:
+    """Buffers of a kernel: parameters and workspace by global position, tiles by local position."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._declared: list[tirx.Stmt] = []
+        self._flat: dict[int, ir.Var] = {}
+        self._tiles: dict[int, ir.Var] = {}
+        self._layout: dict[int, dict[Atom, int]] = {}
+        self._home = {id(n.stage.out): n for n in plan.space.nodes}
+        for tensor in plan.workspace:
+            self._flat[id(tensor)] = self._allocate(tensor.name, tensor.elements, tensor.dtype)
+        self.partials: dict[int, tuple[ir.Var, int]] = {}
+        for phase in plan.phases:
+            for node in phase.partial:
+                pieces = phase.tiles()
+                count = pieces * node.stage.out.elements
+                name = f"{node.stage.out.name}_partial"
+                buffer = self._allocate(name, count, node.stage.value.dtype)
+                self.partials[id(node)] = (buffer, pieces)
+
+    def _allocate(self, name: str, elements: int, dtype: str) -> ir.Var:
+        buffer = tirx.decl_buffer((elements,), dtype, name)
+        self._declared.append(tirx.AllocBuffer(buffer))
+        return buffer
+
+    def parameter(self, tensor: Tensor) -> ir.Var:
+        """Declare a parameter and the flat view it is accessed through."""
+        align = dtype_bytes(tensor.dtype)
+        param = tirx.decl_buffer(
+            tensor.shape, tensor.dtype, tensor.name, data_alignment=align, layout=None
+        )
+        pointer = tirx.buffer_data(param)
+        flat = tirx.decl_buffer(
+            (tensor.elements,), tensor.dtype, f"{tensor.name}_", data=pointer, data_alignment=align
+        )
+        self._declared.append(tirx.DeclBuffer(flat, data=pointer))
+        self._flat[id(tensor)] = flat
+        return param
+
+    def declarations(self) -> list[tirx.Stmt]:
+        return self._declared
+
+    def flat(self, tensor: Tensor) -> ir.Var:
+        """Return the one-dimensional buffer of a parameter or workspace tensor."""
+        return self._flat[id(tensor)]
+
+    def open_tile(self, phase: Phase, registers: set[int]) -> list[tirx.Stmt]:
+        """Allocate the tile buffers of a phase; `registers` are tensors that need none."""
+        out: list[tirx.Stmt] = []
+        for node in phase.nodes:
+            tensor = node.stage.out
+            if id(tensor) in self._flat or id(tensor) in registers:
+                continue
+            if node in phase.partial:
+                continue
+            atoms = buffer_atoms(node, phase)
+            strides, step = {}, 1
+            for atom in reversed(atoms):
+                strides[atom] = step
+                step *= phase.inner_extent(atom)
+            buffer = tirx.decl_buffer((step,), tensor.dtype, tensor.name)
+            self._tiles[id(tensor)], self._layout[id(tensor)] = buffer, strides
+            out.append(tirx.AllocBuffer(buffer))
+        return out
+
+    def load(
+        self,
+        load: Load,
+        reader: Node,
+        access: Access,
+        position: Position,
+        emit: Callable[[Expr], ir.Expr],
+    ) -> ir.Expr:
+        """Return the element `load` names at `position`."""
+        key = id(load.tensor)
+        if key in self._flat:
+            return tirx.BufferLoad(self._flat[key], [self._global(access, position, emit)])
+        return tirx.BufferLoad(self._tiles[key], [self._local(load, reader, position, emit)])
+
+    def store(self, node: Node, value: ir.Expr, position: Position) -> tirx.Stmt:
+        """Return the store of the node's element at `position`."""
+        tensor = node.stage.out
+        value = cast(value, tensor.dtype)
+        if id(tensor) in self._flat:
+            offset = self._global(node.store, position, None)
+            return tirx.BufferStore(self._flat[id(tensor)], value, [offset])
+        layout = self._layout[id(tensor)]
+        offset = total([(s, position.inner(a)) for a, s in layout.items()])
+        return tirx.BufferStore(self._tiles[id(tensor)], value, [offset])
+
+    def store_partial(
+        self, node: Node, value: ir.Expr, piece: ir.Expr, position: Position
+    ) -> tirx.Stmt:
+        """Return the store of piece number `piece` of a partial reduction."""
+        buffer, _ = self.partials[id(node)]
+        offset = self._global(node.store, position, None)
+        offset = total([(1, offset), (node.stage.out.elements, piece)])
+        return tirx.BufferStore(buffer, value, [offset])
+
+    def _global(
+        self, access: Access, position: Position, emit: Callable[[Expr], ir.Expr] | None
+    ) -> ir.Expr:
+        parts = [(s, position.full(a)) for a, s in access.strides.items()]
+        if emit is not None:
+            parts += [(s, cast(emit(e), INDEX)) for s, e in access.opaque]
+        return total(parts, access.const)
+
+    def _local(
+        self, load: Load, reader: Node, position: Position, emit: Callable[[Expr], ir.Expr]
+    ) -> ir.Expr:
+        """Address a tile buffer: shared atoms by their position, loose dimensions by index."""
+        layout, node = self._layout[id(load.tensor)], self._home[id(load.tensor)]
+        loose = position.loose(node, reader)
+        parts = [(s, position.inner(a)) for a, s in layout.items() if a not in loose]
+        for expr, home in zip(load.index, node.stage.out_index, strict=True):
+            terms = normalize(home).terms
+            base = terms[0].base if terms else None
+            if not isinstance(base, Axis):
+                continue
+            digits = [a for a, _ in node.digits[base] if a in layout]
+            if digits and digits[-1] in loose:
+                parts.append((layout[digits[-1]], cast(emit(expr), INDEX)))
+        return total(parts)
+
+
+class Position:
+    """The atoms' values at a point: `outer` numbers the chunk of split atoms, `loops` the inside."""
+
+    def __init__(
+        self,
+        phase: Phase,
+        outer: dict[Atom, ir.Expr],
+        loose: dict[tuple[int, int], frozenset[Atom]],
+    ) -> None:
+        self._phase, self.outer, self._loose = phase, outer, loose
+        self.loops: dict[Atom, ir.Expr] = {}
+
+    def inner(self, atom: Atom) -> ir.Expr:
+        """Return the position inside the tile."""
+        return self.loops.get(atom, tirx.IntImm(INDEX, 0))
+
+    def full(self, atom: Atom) -> ir.Expr:
+        """Return the position in the whole iteration space."""
+        if atom in self.outer and atom in self._phase.chunks:
+            start = self.outer[atom] * tirx.IntImm(INDEX, self._phase.chunks[atom])
+            return start + self.loops[atom] if atom in self.loops else start
+        if atom in self.outer:
+            return self.outer[atom]
+        return self.inner(atom)
+
+    def loose(self, producer: Node, reader: Node) -> frozenset[Atom]:
+        """Return the producer's atoms that `reader` takes at any position."""
+        return self._loose.get((id(producer), id(reader)), frozenset())
+
+
+def total(parts: list[tuple[int, ir.Expr]], const: int = 0) -> ir.Expr:
+    """Return the sum of scaled parts, in 32-bit arithmetic."""
+    out: ir.Expr | None = None
+    for scale, value in parts:
+        if isinstance(value, tirx.IntImm):
+            const += scale * int(value)
+            continue
+        piece = value if scale == 1 else value * tirx.IntImm(INDEX, scale)
+        out = piece if out is None else out + piece
+    if out is None:
+        return tirx.IntImm(INDEX, const)
+    return out + tirx.IntImm(INDEX, const) if const else out

@@ -1,0 +1,113 @@
+"""Choose the tile of a phase: which atoms number the tiles, and which are split to make more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..analysis.atoms import Atom, Edge, Node
+from ..analysis.expr import dtype_bytes
+from ..device import Device
+from .vectors import vector_atom
+
+WANTED_TILES = 64  # a fixed number: partial sums are split by shape, never by thread count
+_LANE_CHUNK = 64  # chunks of a vector atom are whole cache lines
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Atoms that number tiles, the sizes of split ones, and nodes left with partial results."""
+
+    tile: tuple[Atom, ...]
+    chunks: dict[Atom, int]
+    partial: tuple[Node, ...] = ()
+
+    def tiles(self) -> int:
+        return math.prod(
+            -(-a.extent // self.chunks[a]) if a in self.chunks else a.extent for a in self.tile
+        )
+
+
+def choose_tiling(nodes: list[Node], edges: tuple[Edge, ...], device: Device) -> Tiling:
+    """Return the tiling of a phase of these nodes; it may have a single tile."""
+    mine = {id(n) for n in nodes}
+    inner_edges = [e for e in edges if id(e.producer) in mine and id(e.consumer) in mine]
+    loose = {a for e in inner_edges for a in e.loose}
+    lead = max(nodes, key=lambda n: n.stage.domain)
+    common = [a for a in lead.spatial if all(a in n.spatial for n in nodes) and a not in loose]
+    tiling = _spatial_tiling(nodes, common, lead, device)
+    if tiling.tiles() >= WANTED_TILES:
+        return tiling
+    split = _reduction_tiling(nodes, inner_edges, common, lead, loose)
+    if split is not None and split.tiles() >= 4 * tiling.tiles():
+        return split
+    return tiling
+
+
+def _spatial_tiling(
+    nodes: list[Node], common: list[Atom], lead: Node, device: Device
+) -> Tiling:
+    vector_atoms = {
+        vector_atom(n, n.atoms) for n in nodes if n.stage.domain * 4 >= lead.stage.domain
+    }
+    tile = [a for a in common if a not in vector_atoms]
+    chunks: dict[Atom, int] = {}
+    for atom in (a for a in common if a in vector_atoms):
+        chunk = _lane_chunk(atom, math.prod(a.extent for a in tile), nodes, tile, device)
+        if chunk < atom.extent:
+            chunks[atom] = chunk
+            tile.append(atom)
+    return Tiling(tuple(tile), chunks)
+
+
+def _lane_chunk(
+    atom: Atom, others: int, nodes: list[Node], tile: list[Atom], device: Device
+) -> int:
+    """Return how much of a contiguous atom stays inside a tile."""
+    chunk = atom.extent
+    if others < WANTED_TILES:
+        chunk = min(chunk, -(-atom.extent // -(-WANTED_TILES // others)))
+    per_lane = _bytes_per_element(nodes, tile, atom)
+    if per_lane * chunk > device.l2_bytes // 2:
+        chunk = min(chunk, device.l2_bytes // 2 // max(per_lane, 1))
+    return max(_LANE_CHUNK, -(-chunk // _LANE_CHUNK) * _LANE_CHUNK)
+
+
+def _bytes_per_element(nodes: list[Node], tile: list[Atom], atom: Atom) -> int:
+    """Return the bytes a tile holds for each element of `atom`: its nodes' own points."""
+    if len(nodes) == 1 or all(not n.reduced for n in nodes):
+        return 0
+    total = 0
+    for node in nodes:
+        points = math.prod(a.extent for a in node.atoms if a not in tile and a is not atom)
+        total = max(total, points * dtype_bytes(node.stage.out.dtype))
+    return total
+
+
+def _reduction_tiling(
+    nodes: list[Node],
+    inner_edges: list[Edge],
+    common: list[Atom],
+    lead: Node,
+    loose: set[Atom],
+) -> Tiling | None:
+    """Split one reduced atom among tiles: rfactor, with the partial results combined later."""
+    candidates = [a for a in lead.atoms if a.extent > 1 and a not in loose and a not in common]
+    candidates = [a for a in candidates if all(a in n.atoms for n in nodes)]
+    candidates.sort(key=lambda a: -_largest_stride(lead, a))
+    wide = [a for a in candidates if a.extent >= WANTED_TILES] or candidates
+    for atom in wide:
+        partial = [n for n in nodes if atom in n.reduced]
+        if not partial or any(any(e.producer is p for p in partial) for e in inner_edges):
+            continue
+        chunk = -(-atom.extent // WANTED_TILES)
+        if any(vector_atom(n, n.atoms) is atom for n in nodes):
+            chunk = -(-chunk // _LANE_CHUNK) * _LANE_CHUNK
+        if chunk >= atom.extent:
+            continue
+        return Tiling((atom,), {atom: chunk}, tuple(partial))
+    return None
+
+
+def _largest_stride(node: Node, atom: Atom) -> int:
+    return max((abs(a.stride(atom) or 0) for a in node.reads.values()), default=0)

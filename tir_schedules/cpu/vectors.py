@@ -1,0 +1,66 @@
+"""Which atom of a node runs in vector lanes, and how many lanes."""
+
+from __future__ import annotations
+
+import math
+
+from ..analysis.atoms import Access, Atom, Node
+from ..analysis.cost import expensive_ops
+from ..analysis.expr import dtype_bytes
+
+_NARROW = 8  # below this extent a contiguous atom fills too little of a register to be preferred
+
+
+def vector_atom(node: Node, atoms: tuple[Atom, ...]) -> Atom | None:
+    """Return the atom of `atoms` along which most accesses are contiguous, None if none is.
+
+    An access counts by the share of the node's points at which it moves on. A store weighs two
+    loads: a scattered store costs a line each, a gathered load is prefetched.
+    """
+    accesses = [(access, 1.0) for access in node.reads.values()] + [(node.store, 2.0)]
+    weights = [(a, w * _footprint(a, node.atoms) / max(1, node.stage.domain)) for a, w in accesses]
+    best: tuple[float, int] | None = None
+    chosen: Atom | None = None
+    for atom in atoms:
+        strides = [(access.stride(atom), weight) for access, weight in weights]
+        if not any(stride == 1 for stride, _ in strides):
+            continue
+        score = sum(weight * _preference(stride) for stride, weight in strides)
+        if atom.extent < _NARROW:
+            score -= 4.0
+        key = (score, atom.extent)
+        if best is None or key > best:
+            best, chosen = key, atom
+    return chosen
+
+
+def _footprint(access: Access, atoms: tuple[Atom, ...]) -> int:
+    return math.prod(a.extent for a in atoms if access.stride(a) != 0)
+
+
+def _preference(stride: int | None) -> float:
+    if stride is None:
+        return -1.0
+    if stride == 1:
+        return 1.0
+    return 0.1 if stride == 0 else -0.7
+
+
+def lanes_for(nodes: list[Node], extent: int, vector_bytes: int) -> int:
+    """Return a power of two of lanes: four registers for cheap bodies, two for expensive ones.
+
+    Four independent registers hide the latency of an add (4 cycles at 1-2 a cycle); transcendental
+    polynomials hold several live values a lane already.
+    """
+    widest = max(
+        dtype_bytes(t)
+        for n in nodes
+        for t in (n.stage.out.dtype, *(ld.tensor.dtype for ld in n.reads), "float32")
+        if t != "bool"
+    )
+    widest = min(widest, 8)
+    heavy = any(expensive_ops(n.stage.value) for n in nodes)
+    lanes = vector_bytes // widest * (2 if heavy else 4)
+    while lanes > 1 and lanes > extent:
+        lanes //= 2
+    return lanes
