@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import tvm
 from onnx import TensorProto, helper, numpy_helper
-from tvm.script import ir as I  # noqa: N812
-from tvm.script import relax as R  # noqa: N812
-from tvm.script import tirx as T  # noqa: N812
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
 
 from tvm_stitch import targets
 from tvm_stitch.runtime import library
