@@ -12,6 +12,7 @@ from tvm.ir import IRModule
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.model import ImportedModel, TensorSpec
 from tvm_stitch.frontend.onnx_import import import_onnx
+from tvm_stitch.frontend.relax_import import import_relax
 
 __all__ = ["ImportedModel", "TensorSpec", "import_model"]
 
@@ -28,9 +29,21 @@ def import_model(
         return import_onnx(Path(model), shapes)
     if isinstance(model, onnx.ModelProto):
         return import_onnx(model, shapes)
+    if isinstance(model, IRModule):
+        return import_relax(model, shapes)
+    if _is_exported_program(model):
+        from tvm_stitch.frontend.torch_import import import_torch
+
+        return import_torch(model, shapes)
     raise StitchError(
         f"a {type(model).__name__}",
         "not a model",
         "give a path to an ONNX file, an onnx.ModelProto, a torch.export.ExportedProgram or an "
         "IRModule",
     )
+
+
+def _is_exported_program(model: object) -> bool:
+    """Recognise the class by name: torch is optional and slow to import."""
+    kind = type(model)
+    return kind.__name__ == "ExportedProgram" and kind.__module__.startswith("torch.")

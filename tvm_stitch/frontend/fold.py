@@ -112,7 +112,7 @@ def _evaluate(
     try:
         with np.errstate(all="ignore"):
             results = ReferenceEvaluator(model).run(None, operands)
-    except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+    except (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
         logger.debug("fold: %s %s: %s", node.op_type, node.output[0], error)
         return None
     known = [graph.types[name] for name in names]

@@ -1,0 +1,76 @@
+"""torch.export programs through import_model."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from frontend_case import run_stock
+
+from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend import import_model
+
+torch = pytest.importorskip("torch")
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(11, 8)
+        self.linear = torch.nn.Linear(8, 4)
+        self.norm = torch.nn.LayerNorm(4)
+        self.register_buffer("offset", torch.linspace(0, 1, 400).reshape(100, 4))
+
+    def forward(self, ids, scale):
+        x = self.norm(self.linear(self.embed(ids))) * scale + self.offset[:3]
+        return {"hidden": x, "best": x.argmax(-1)}
+
+
+def exported(**kwargs):
+    torch.manual_seed(0)
+    ids = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    args = (ids, torch.ones(4))
+    return torch.export.export(Net().eval(), args, **kwargs), args
+
+
+def test_a_program_keeps_names_weights_and_values():
+    program, args = exported()
+    imported = import_model(program)
+    assert [spec.name for spec in imported.inputs] == ["ids", "scale"]
+    assert [spec.name for spec in imported.outputs] == ["hidden", "best"]
+    want = program.module()(*args)
+    feeds = {"ids": args[0].numpy(), "scale": args[1].numpy()}
+    for got, key in zip(run_stock(imported, feeds), ("hidden", "best"), strict=True):
+        np.testing.assert_allclose(got, want[key].detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_parameters_are_views_and_buffers_leave_the_graph():
+    program, _ = exported()
+    imported = import_model(program)
+    parameter = program.state_dict["embed.weight"].detach().numpy()
+    assert any(np.shares_memory(w, parameter) for w in imported.weights)
+    assert len(imported.mod["main"].params) == 2 + len(imported.weights)
+    assert (100, 4) in [w.shape for w in imported.weights]
+
+
+def test_embedding_ids_are_bounded():
+    assert import_model(exported()[0]).index_bounds == {"ids": (0, 10)}
+
+
+def test_dynamic_extents_are_bound_by_shapes():
+    batch = torch.export.Dim("batch", min=2, max=64)
+    program, _ = exported(dynamic_shapes={"ids": {0: batch}, "scale": None})
+    with pytest.raises(StitchError, match=r"'ids'.*--shape ids="):
+        import_model(program)
+    imported = import_model(program, {"ids": (5, 3)})
+    assert imported.outputs[0].shape == (5, 3, 4)
+    with pytest.raises(StitchError, match="contradicts"):
+        import_model(program, {"ids": (5, 4)})
+
+
+def test_bfloat16_parameters_are_views():
+    layer = torch.nn.Linear(4, 2).to(torch.bfloat16)
+    program = torch.export.export(layer, (torch.ones(3, 4, dtype=torch.bfloat16),))
+    imported = import_model(program)
+    assert imported.inputs[0].dtype == "bfloat16"
+    assert {w.dtype for w in imported.weights} == {np.dtype(ml_dtypes.bfloat16)}

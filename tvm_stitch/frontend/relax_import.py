@@ -1,0 +1,144 @@
+"""Relax -> Relax: bind shapes, move large constants out of the graph, trace index inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from tvm import relax, tirx
+from tvm.ir import GenericConst, IRModule
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.model import ImportedModel
+from tvm_stitch.frontend.relax_bounds import bound_takes
+from tvm_stitch.frontend.shapes import check_requested
+from tvm_stitch.frontend.to_relax import CONSTANT_INTEGERS, aligned, output_types, tensor_spec
+
+ToNumpy = Callable[[object], np.ndarray]
+
+
+def import_relax(mod: IRModule, shapes: Mapping[str, Sequence] | None) -> ImportedModel:
+    """Import a module whose `main` is a Relax function, left as it is.
+
+    Parameters after the first `num_input` are weights if attribute `params` holds their values, as
+    TVM's ONNX importer leaves them; otherwise every parameter is an input.
+    Raises: StitchError if there is no such `main`, or `shapes` do not fit it.
+    """
+    given = "IRModule"
+    if "main" not in [var.name_hint for var in mod.get_global_vars()]:
+        raise StitchError(given, "it has no function main", "name the entry function main")
+    main = mod["main"]
+    if not isinstance(main, relax.Function):
+        raise StitchError(given, "main is not a Relax function", "give a Relax module")
+    values = list((main.attrs or {}).get("params") or [])
+    count = len(main.params) - len(values)
+    names = [param.name for param in main.params[:count]]
+    weights = [value.numpy() for value in values]
+    return finish(mod, names, None, weights, shapes, given)
+
+
+def finish(
+    mod: IRModule,
+    names: Sequence[str],
+    outputs: Sequence[str] | None,
+    weights: Sequence[np.ndarray],
+    shapes: Mapping[str, Sequence] | None,
+    given: str,
+) -> ImportedModel:
+    """Complete an import: `names` are those of the first parameters, the inputs; the rest weights.
+
+    `outputs` None stands for output_0, output_1, ...
+    """
+    mod = _bind(mod, names, shapes, given)
+    main, lifted = _lift_constants(mod["main"])
+    main = main.without_attr("params").with_attr("num_input", len(names))
+    mod = IRModule({**{v: f for v, f in mod.functions_items() if v.name_hint != "main"}})
+    mod["main"] = main
+    types = output_types(main)
+    outputs = outputs or [f"output_{i}" for i in range(len(types))]
+    return ImportedModel(
+        mod=mod,
+        inputs=tuple(
+            tensor_spec(name, param.ty, given)
+            for name, param in zip(names, main.params, strict=False)
+        ),
+        outputs=tuple(
+            tensor_spec(name, ty, given) for name, ty in zip(outputs, types, strict=True)
+        ),
+        weights=tuple(aligned(array) for array in (*weights, *lifted)),
+        index_bounds=bound_takes(main, names),
+    )
+
+
+def _bind(
+    mod: IRModule, names: Sequence[str], shapes: Mapping[str, Sequence] | None, given: str
+) -> IRModule:
+    """Give every symbolic extent of the inputs its value from `shapes`."""
+    requested = check_requested(shapes, names)
+    binding: dict[tirx.Var, int] = {}
+    symbolic: list[tuple[str, object]] = []
+    for name, param in zip(names, mod["main"].params, strict=False):
+        ty = param.ty
+        if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
+            continue  # tensor_spec refuses it by name
+        extents = list(ty.shape.values)
+        shape = requested.get(name)
+        if shape is not None and len(shape) != len(extents):
+            raise StitchError(
+                f"shape {shape} of {name!r}",
+                f"it has {len(shape)} axes, not {len(extents)}",
+                f"the model declares {ty.shape}",
+            )
+        for extent, value in zip(extents, shape or [None] * len(extents), strict=True):
+            if value is None:
+                symbolic.append((name, extent))
+            elif isinstance(extent, tirx.Var) and binding.setdefault(extent, value) == value:
+                continue
+            elif not isinstance(extent, tirx.IntImm) or int(extent) != value:
+                raise StitchError(
+                    f"shape {shape} of {name!r}",
+                    f"{value} contradicts {extent}",
+                    f"the model declares {ty.shape}",
+                )
+    for name, extent in symbolic:
+        if isinstance(extent, tirx.Var) and extent not in binding:
+            raise StitchError(
+                f"{given}, input {name!r}",
+                f"its extent {extent} is not fixed",
+                f"set the shape, as in --shape {name}=1,128",
+            )
+    return relax.transform.BindSymbolicVars(binding, "main")(mod) if binding else mod
+
+
+def _lift_constants(main: relax.Function) -> tuple[relax.Function, list[np.ndarray]]:
+    """Turn constants that are neither scalar nor small integers into trailing parameters."""
+    lifter = _Lifter()
+    body = lifter.visit_expr(main.body)
+    if not lifter.params:
+        return main, []
+    lifted = relax.Function(
+        [*main.params, *lifter.params.values()], body, main.ret_ty, main.is_pure, main.attrs
+    )
+    return lifted, [constant.value.numpy() for constant in lifter.params]
+
+
+@mutator
+class _Lifter(PyExprMutator):
+    """Replaces each distinct constant by a variable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.params: dict[GenericConst, relax.Var] = {}
+
+    def visit_generic_const_(self, op: GenericConst) -> relax.Expr:
+        if not isinstance(op.ty, relax.TensorType):
+            return op
+        shape = [int(extent) for extent in op.ty.shape.values]
+        size = int(np.prod(shape, dtype=np.int64))
+        integer = np.dtype(op.value.dtype).kind in "iub"
+        if not shape or (integer and size <= CONSTANT_INTEGERS):
+            return op
+        if op not in self.params:
+            self.params[op] = relax.Var(f"constant_{len(self.params)}", op.ty)
+        return self.params[op]
