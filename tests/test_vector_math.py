@@ -14,7 +14,7 @@ from tvm.ir import IRModule
 from tvm.script import tirx as T
 from tvm.target.codegen import llvm_get_system_cpu, target_has_features
 
-from tir_schedules.vector_math import lower, materialise_lets, nan_max, nan_min
+from tir_schedules.vector_math import lower, nan_max, nan_min
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "scripts"))
 import sweep_vector_math as sweep
@@ -202,7 +202,7 @@ def test_a_chain_of_ten_functions_compiles_and_runs():
     np.testing.assert_allclose(compiled(chain)(x), expected, rtol=2e-6)
 
 
-def test_materialise_lets_works_on_a_scheduled_kernel_with_a_scalar_tail():
+def test_lower_leaves_no_let_in_a_scheduled_kernel_with_a_scalar_tail():
     @T.prim_func(s_tir=True)
     def kernel(a: T.Buffer((5, 37), "float32"), b: T.Buffer((5, 37), "float32")):
         for i, j in T.grid(5, 37):
@@ -214,11 +214,19 @@ def test_materialise_lets_works_on_a_scheduled_kernel_with_a_scalar_tail():
     i, j = sch.get_loops(sch.get_sblock("gate"))
     sch.vectorize(sch.split(j, [None, 16])[1])
     sch.parallel(i)
-    lowered = materialise_lets(lower(sch.mod["main"]))
+    lowered = lower(sch.mod["main"])
     assert not lets_in(lowered.body)
     x = np.random.default_rng(0).standard_normal((5, 37)).astype(np.float32)
     got = run(lowered, x, np.zeros_like(x))
     np.testing.assert_allclose(got, np.tanh(np.exp(x)) / (1 + np.exp(-x)), rtol=1e-6)
+
+
+def test_expressions_lowered_one_by_one_nest():
+    x = np.linspace(-5, 5, 1000, dtype=np.float32)
+    got = compiled(
+        lambda v: lower(tirx.tanh(lower(tirx.exp(nan_max(v, tirx.const(-1.0, "float32"))))))
+    )(x)
+    np.testing.assert_allclose(got, np.tanh(np.exp(np.maximum(x, -1))), rtol=1e-6)
 
 
 def test_a_value_under_if_then_else_keeps_its_guard():
@@ -227,7 +235,7 @@ def test_a_value_under_if_then_else_keeps_its_guard():
         for i in T.serial(6):
             b[i] = T.if_then_else(i < 4, T.exp(T.tanh(a[i])), T.float32(7))
 
-    lowered = materialise_lets(lower(kernel))
+    lowered = lower(kernel)
     assert "T.if_then_else(i < 4, a[i], T.float32(0.0))" in str(lowered)
     assert not lets_in(lowered.body)
     x = np.array([-1, 0, 1, 2], np.float32)

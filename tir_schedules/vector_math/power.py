@@ -2,6 +2,7 @@
 
 import math
 
+import ml_dtypes  # noqa: F401  (NumPy knows bfloat16 by name from here on)
 import numpy as np
 from tvm import tirx
 from tvm.ir import Expr
@@ -75,10 +76,12 @@ def power(lets: Bindings, x: Expr, y: Expr) -> Expr:
 
 
 def constant_value(y: Expr) -> float | None:
-    """Return the value of a constant exponent, seen through casts, or None."""
-    while isinstance(y, tirx.Cast):
+    """Return a constant exponent, rounded to its type and seen through a cast, or None."""
+    if isinstance(y, tirx.Cast):
         y = y.value
-    return float(np.float32(y.value)) if isinstance(y, tirx.FloatImm | tirx.IntImm) else None
+    if not isinstance(y, tirx.FloatImm | tirx.IntImm):
+        return None
+    return float(np.dtype(str(y.ty.dtype)).type(y.value))
 
 
 def _short_form(lets: Bindings, x: Expr, y: float) -> Expr | None:
