@@ -13,6 +13,7 @@ from onnx import helper
 from runtime_models import double, gather, onnx_model
 
 import tvm_stitch
+from tvm_stitch import doctor
 from tvm_stitch.cli import main
 from tvm_stitch.runtime import cpu_features
 
@@ -213,3 +214,12 @@ def test_doctor_finds_what_is_broken(cli, capfd, monkeypatch):
     monkeypatch.setenv("CXX", "icc-of-yore")
     assert main(["doctor"]) == 1
     assert "icc-of-yore" in capfd.readouterr().out
+
+
+def test_doctor_names_a_mismatched_pair(monkeypatch):
+    installed = {"apache-tvm": doctor.TVM_VERSION, "apache-tvm-ffi": "0.1.15"}
+    monkeypatch.setattr(doctor, "_version", lambda package: installed.get(package, "1.0"))
+    pair = {finding.what: finding for finding in doctor.examine()}
+    assert pair["apache-tvm"].state == "ok"
+    assert pair["apache-tvm-ffi"].state == "broken"
+    assert "0.1.15, but it must be 0.1.14.post1: pip install" in pair["apache-tvm-ffi"].found

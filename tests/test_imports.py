@@ -17,7 +17,7 @@ ALLOWED = {
     "tvm_stitch": set(OURS),
 }
 # What tir_schedules may use besides the standard library: TVM, and what TVM itself needs.
-BELOW = {"tvm", "tvm_ffi", "numpy"}
+BELOW = {"tvm", "tvm_ffi", "numpy", "ml_dtypes"}
 
 
 def _imported(path: Path) -> set[str]:
@@ -75,3 +75,9 @@ def test_help_imports_no_tvm():
 def test_the_relax_pipeline_is_registered_in_either_order(order):
     code = f"import {order}\nfrom tvm import relax\nprint(relax.get_pipeline('tvm_stitch'))"
     assert _python(code)
+
+
+def test_loading_a_model_needs_no_importer():
+    assert _python("import sys, tvm_stitch; tvm_stitch.load; print('onnx' in sys.modules)") == (
+        "False\n"
+    )

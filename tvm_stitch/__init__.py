@@ -20,7 +20,7 @@ _HOMES = {
     "Report": "tvm_stitch.report",
     "compile": "tvm_stitch.api",
     "explain": "tvm_stitch.api",
-    "load": "tvm_stitch.api",
+    "load": "tvm_stitch.runtime.library",
 }
 
 registration.register_when_relax_is_imported()

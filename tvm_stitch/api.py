@@ -1,4 +1,4 @@
-"""The front door: compile a model, explain what that would do, load a compiled one."""
+"""The front door: compile a model, or explain what that would do."""
 
 from __future__ import annotations
 
@@ -105,14 +105,6 @@ def explain(
         model, target, shapes=shapes, log=log, profile=profile, threads=threads, fusion=fusion
     )
     return lowered.report
-
-
-def load(path: str | os.PathLike) -> Model:
-    """Load a model that `Model.export` wrote.
-
-    Raises: StitchError if the file is missing, foreign, newer, or for another CPU.
-    """
-    return library.from_file(Path(path))
 
 
 def _lower(

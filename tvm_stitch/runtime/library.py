@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -52,11 +53,12 @@ def from_executable(executable: Any, meta: Meta, weights: Sequence[np.ndarray]) 
     return Model(library, meta, save)
 
 
-def from_file(path: Path) -> Model:
-    """Load an exported model.
+def load(path: str | os.PathLike) -> Model:
+    """Load a model that `Model.export` wrote.
 
-    Raises: StitchError if it is missing, foreign, newer, or for another CPU.
+    Raises: StitchError if the file is missing, foreign, newer, or for another CPU.
     """
+    path = Path(path)
     meta = artifact.read_meta(path)
     about = path.stat()
     key = (about.st_dev, about.st_ino)
