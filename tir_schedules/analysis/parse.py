@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tvm import ir, s_tir, tirx
 
-from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
-from .stage import Kernel, Reduction, Refusal, Stage
+from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, walk
+from .stage import Kernel, Reduction, Refusal, Stage, fresh_axes
 
 _BINARY = (
     *("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max"),
     *("EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or"),
+    *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift", "RShift"),
 )
 _BINARY_NODES = {getattr(tirx, name): name for name in _BINARY}
 _COMBINERS = {"Add": "sum", "Mul": "prod", "Max": "max", "Min": "min", "And": "and", "Or": "or"}
@@ -36,9 +37,8 @@ def read_prim_func(func: tirx.PrimFunc) -> Kernel | Refusal:
         root = func.body
         if not isinstance(root, s_tir.SBlockRealize):
             raise _Unreadable("no root sblock")
-        stages = tuple(
-            reader.stage(nest) for nest in _sequence(root.block.body) if not _is_nop(nest)
-        )
+        nests = [nest for nest in _sequence(root.block.body) if not _is_nop(nest)]
+        stages = tuple(stage for nest in nests for stage in reader.stages(nest))
     except _Unreadable as refusal:
         return Refusal(str(refusal), name)
     written = [s.out for s in stages]
@@ -77,7 +77,7 @@ class _Reader:
             self._tensors[buffer] = Tensor(buffer.name, shape, str(ty.dtype.dtype))
         return self._tensors[buffer]
 
-    def stage(self, nest: tirx.Stmt) -> Stage:
+    def stages(self, nest: tirx.Stmt) -> list[Stage]:
         loops: dict[ir.Var, int] = {}
         while isinstance(nest, tirx.For):
             if nest.kind != tirx.ForKind.SERIAL or not _is_zero(nest.min):
@@ -97,9 +97,28 @@ class _Reader:
         axes = []
         for iter_var, value in zip(block.iter_vars, nest.iter_values, strict=True):
             axes.append(self._axis(iter_var, value, loops, block.name_hint))
-        if not isinstance(block.body, tirx.BufferStore):
-            raise _Unreadable(f"sblock {block.name_hint} is not one store")
-        return self._store(block, block.body, tuple(axes))
+        stores, inits = self._stores(block.body, block), []
+        if block.init is not None:
+            inits = self._stores(block.init, block)
+        made = [
+            self._store(block, store, _matching(inits, store), tuple(axes)) for store in stores
+        ]
+        tensors = {id(s.out) for s in made}
+        if any(id(ld.tensor) in tensors for s in made for ld in s.loads()):
+            raise _Unreadable(f"the results of sblock {block.name_hint} depend on each other")
+        return made if len(made) == 1 else [fresh_axes(s) for s in made]
+
+    def _stores(self, stmt: tirx.Stmt, block: s_tir.SBlock) -> list[tirx.BufferStore]:
+        """Return the stores of a body; what its Binds name is read in their place."""
+        out = []
+        for part in _sequence(stmt):
+            if isinstance(part, tirx.Bind):
+                self._lets[part.var] = self.expr(part.value)
+            elif isinstance(part, tirx.BufferStore):
+                out.append(part)
+            else:
+                raise _Unreadable(f"sblock {block.name_hint} holds more than stores")
+        return out
 
     def _axis(self, iter_var: tirx.IterVar, value: ir.Expr, loops: dict, where: str) -> Axis:
         extent = iter_var.dom.extent
@@ -115,25 +134,27 @@ class _Reader:
         self._axes[iter_var.var] = axis
         return axis
 
-    def _store(self, block: s_tir.SBlock, store: tirx.BufferStore, axes: tuple) -> Stage:
+    def _store(
+        self,
+        block: s_tir.SBlock,
+        store: tirx.BufferStore,
+        init: tirx.BufferStore | None,
+        axes: tuple[Axis, ...],
+    ) -> Stage:
         out = self.tensor(store.buffer)
         index = tuple(self.expr(i) for i in store.indices)
         value = self.expr(store.value)
-        reads_self = [n for n in _self_loads(value, out)]
-        if block.init is None:
-            if reads_self or any(a.is_reduce for a in axes):
+        if init is None:
+            if _reads(value, out) or any(a.is_reduce for a in axes):
                 raise _Unreadable(f"sblock {block.name_hint} updates in place without an init")
             return Stage(block.name_hint, out, axes, index, value)
-        init = block.init
-        if not isinstance(init, tirx.BufferStore):
-            raise _Unreadable(f"the init of sblock {block.name_hint} is not one store")
         identity = self.expr(init.value)
         kind = _COMBINERS.get(value.name) if isinstance(value, Op) else None
         mine = Load(out, index)
         if kind is None or mine not in value.args or not isinstance(identity, Const):
             raise _Unreadable(f"the reduction of sblock {block.name_hint} is not a known one")
         term = value.args[1] if value.args[0] == mine else value.args[0]
-        if any(True for _ in _self_loads(term, out)):
+        if _reads(term, out):
             raise _Unreadable(f"sblock {block.name_hint} reads what it reduces")
         return Stage(block.name_hint, out, axes, index, term, Reduction(kind, identity.value))
 
@@ -158,8 +179,8 @@ class _Reader:
             return Load(self.tensor(node.source), tuple(self.expr(i) for i in node.indices))
         if isinstance(node, tirx.Cast):
             return Op("Cast", (self.expr(node.value),), _dtype(node))
-        if isinstance(node, tirx.Not):
-            return Op("Not", (self.expr(node.a),), _dtype(node))
+        if isinstance(node, (tirx.Not, tirx.BitwiseNot)):
+            return Op(type(node).__name__, (self.expr(node.a),), _dtype(node))
         if isinstance(node, tirx.Select):
             parts = (node.condition, node.true_value, node.false_value)
             return Op("Select", tuple(self.expr(p) for p in parts), _dtype(node))
@@ -171,7 +192,7 @@ class _Reader:
         raise _Unreadable(f"expression {type(node).__name__} is not supported")
 
     def _call(self, node: ir.Call) -> Expr:
-        name = getattr(node.op, "name", "")
+        name = "tirx." + getattr(node.op, "name", "").rpartition(".")[2]
         if name not in _PURE_CALLS:
             raise _Unreadable(f"call {name or node.op} is not known to be pure")
         if name == "tirx.likely":
@@ -182,10 +203,12 @@ class _Reader:
         return Op(f"call:{name}", tuple(self.expr(a) for a in node.args), _dtype(node))
 
 
-def _self_loads(value: Expr, out: Tensor):
-    from .expr import walk
+def _reads(value: Expr, out: Tensor) -> bool:
+    return any(isinstance(n, Load) and n.tensor is out for n in walk(value))
 
-    return (n for n in walk(value) if isinstance(n, Load) and n.tensor is out)
+
+def _matching(inits: list[tirx.BufferStore], store: tirx.BufferStore) -> tirx.BufferStore | None:
+    return next((i for i in inits if i.buffer.same_as(store.buffer)), None)
 
 
 def _dtype(node: ir.Expr) -> str:

@@ -14,8 +14,11 @@ _BINARY = {
     for name in (
         *("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max"),
         *("EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or"),
+        *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift", "RShift"),
     )
 }
+_UNARY = {name: getattr(tirx, name) for name in ("Not", "BitwiseNot")}
+_PRIM = frozenset(("if_then_else", "log2", "ceil", "clz"))  # registered as prim.*, not tirx.*
 _BRANCH = "call:tirx.if_then_else"
 INDEX = "int32"
 
@@ -83,11 +86,12 @@ class Emitter:
             return _BINARY[name](*args)
         if name == "Cast":
             return cast(args[0], expr.dtype)
-        if name == "Not":
-            return tirx.Not(args[0])
+        if name in _UNARY:
+            return _UNARY[name](args[0])
         if name == "Select":
             return tirx.Select(*args)
-        op = ir.Op.get(name.removeprefix("call:"))
+        short = name.removeprefix("call:tirx.")
+        op = ir.Op.get(f"prim.{short}" if short in _PRIM else f"tirx.{short}")
         if expr.extra:
             args = [tirx.IntImm("uint32", expr.extra[0]), *args]
         return lower(ir.Call(op, args, ret_ty=expr.dtype))

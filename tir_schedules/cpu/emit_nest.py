@@ -68,6 +68,8 @@ class NestEmitter:
         for _ in range(max(0, self._strip_at)):
             scopes.append(Scope(scopes[-1]))
         self._scopes = scopes
+        for atom in self._dims[: self._strip_at]:
+            self._position.loops[atom] = tirx.Var(atom.name, INDEX)
         hoist(self._values.values(), self._depth, self._strip_at + 1, scopes, self._emitter)
         return _sequence(self._level(0))
 
@@ -96,8 +98,7 @@ class NestEmitter:
             out += self._strip()
         else:
             atom = self._dims[level]
-            var = tirx.Var(atom.name, INDEX)
-            self._position.loops[atom] = var
+            var = self._position.loops[atom]
             body = _sequence(self._level(level + 1))
             out.append(tirx.For(var, 0, self._extent(atom), tirx.ForKind.SERIAL, body))
         for reduce in here:

@@ -153,7 +153,7 @@ class Position:
 
     def inner(self, atom: Atom) -> ir.Expr:
         """Return the position inside the tile."""
-        return self.loops.get(atom, tirx.IntImm(INDEX, 0))
+        return self.loops[atom]
 
     def full(self, atom: Atom) -> ir.Expr:
         """Return the position in the whole iteration space."""

@@ -3,7 +3,8 @@
 TVM's analyzer substitutes the value of a Let for its variable in every pass and again in LLVM's
 code generator, so compile time grows as the product of the use counts along a chain of Lets: two
 math functions in a row take 0.4 s, three take minutes. It never substitutes a load, and LLVM keeps
-a local buffer of constant size in a register.
+a local buffer of constant size in a register (in scope "global" and below 1024 bytes: anything else
+becomes a heap workspace). TVM's bfloat16 legalisation also aborts on Lets.
 """
 
 import tvm_ffi
@@ -20,7 +21,7 @@ def materialise_lets(node: tirx.Stmt | tirx.PrimFunc) -> tirx.Stmt | tirx.PrimFu
           -> n = T.alloc_buffer((16,), scope="global")
              for v in T.vectorized(16): n[v] = f(A[v]); B[v] = n[v] * n[v]
     A value below an `if_then_else` that reads memory keeps its guard. Lets outside BufferStores
-    stay. Run it after sblocks are lowered: buffers are indexed by the loop variable itself.
+    stay. Schedule before, not after: the buffers are indexed by the loop variable, inside sblocks too.
     """
     if isinstance(node, tirx.PrimFunc):
         return node.with_body(materialise_lets(node.body))

@@ -1,0 +1,68 @@
+"""A set of graph ops that becomes one kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tir_schedules.analysis.expr import Tensor
+from tir_schedules.analysis.stage import Kernel
+from tir_schedules.analysis.summary import Part, compose
+
+from .op_graph import OpNode
+
+
+@dataclass(eq=False)
+class Group:
+    """Ops in program order; `stopped` says why it did not grow further."""
+
+    nodes: list[OpNode]
+    stopped: list[str] = field(default_factory=list)
+
+    def union(self, other: Group) -> Group:
+        return Group(sorted([*self.nodes, *other.nodes], key=lambda n: n.index))
+
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Return the tensors read from outside, in order of first use."""
+        made = {id(t) for n in self.nodes for t in n.outputs}
+        read = {id(t): t for n in self.nodes for t in n.inputs}
+        return tuple(t for key, t in read.items() if key not in made)
+
+    def outputs(self) -> tuple[Tensor, ...]:
+        """Return the tensors that someone outside reads."""
+        members = {id(n) for n in self.nodes}
+        out: list[Tensor] = []
+        for node in self.nodes:
+            for tensor in node.outputs:
+                if node.escapes or _read_outside(node, tensor, members):
+                    out.append(tensor)
+        return tuple(out)
+
+    def kernel(self) -> Kernel:
+        """Return the group's summary as one kernel."""
+        parts = [
+            Part(n.kernel, (*n.inputs, *n.outputs)) for n in self.nodes if n.op_class != "alias"
+        ]
+        inputs, outputs = self.inputs(), self.outputs()
+        return compose(parts, (*inputs, *outputs), outputs)
+
+    def signature(self) -> tuple:
+        """Return a key equal for groups of the same ops, wired alike."""
+        number: dict[int, int] = {}
+        rows = []
+        for node in self.nodes:
+            wires = tuple(
+                number.setdefault(id(t), len(number)) for t in (*node.inputs, *node.outputs)
+            )
+            rows.append((node.name, node.func_hash, wires))
+        return tuple(rows), tuple(number[id(t)] for t in self.outputs())
+
+    def bytes_moved(self) -> int:
+        return sum(t.bytes for t in (*self.inputs(), *self.outputs()))
+
+    def bytes_apart(self) -> int:
+        return sum(t.bytes for n in self.nodes for t in (*n.inputs, *n.outputs))
+
+
+def _read_outside(node: OpNode, tensor: Tensor, members: set[int]) -> bool:
+    readers = [c for c in node.consumers if any(t is tensor for t in c.inputs)]
+    return any(c.escapes if c.op_class == "alias" else id(c) not in members for c in readers)

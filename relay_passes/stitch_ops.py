@@ -1,0 +1,199 @@
+"""Turn a fusion plan into Primitive functions, one a group. FuseTIR must follow."""
+
+from __future__ import annotations
+
+import logging
+
+import tvm
+from tvm import ir, relax
+from tvm.ir import IRModule
+from tvm.ir.transform import PassContext
+from tvm.target import Target
+
+from tir_schedules.analysis.expr import Tensor
+from tir_schedules.device import Device
+
+from .group import Group
+from .op_graph import OpGraph, OpNode
+from .planner import FusionPlan, MaximalPlanner
+
+logger = logging.getLogger("tvm_stitch.fusion")
+_NAME_OPS = 4
+
+
+@tvm.transform.module_pass(opt_level=0, name="StitchOps")
+class StitchOps:
+    """Group call_tir bindings into functions that FuseTIR makes single kernels of.
+
+    rewrite:
+        lv = call_tir(add, (x, y)); lv1 = call_tir(softmax, (lv,)); lv2 = call_tir(exp, (lv1,))
+      -> lv2 = stitch_add_softmax_exp(x, y)       # Primitive
+
+    `device` defaults to what the current target describes. `plans` maps each new function's name to
+    its group after a run. Functions without dataflow blocks and all other bindings stay as they are.
+    """
+
+    def __init__(self, device: Device | None = None, fuel: int | None = None) -> None:
+        self._device, self._fuel = device, fuel
+        self.plans: dict[str, Group] = {}
+        self.graphs: list[FusionPlan] = []
+
+    def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
+        device = self._device or Device.detect(Target.current(allow_none=False))
+        planner = MaximalPlanner(device, self._fuel)
+        builder = relax.BlockBuilder(IRModule(mod.functions, attrs=mod.attrs))
+        kernels: dict[str, object] = {}
+        for gvar, func in mod.functions_items():
+            if isinstance(func, relax.Function) and not _is_primitive(func):
+                rewriter = _Rewriter(mod, builder, planner, kernels, self)
+                rewritten = rewriter.function(func)
+                if rewritten is not func:
+                    builder.update_func(builder.get().get_global_var(gvar.name_hint), rewritten)
+        return builder.get()
+
+
+def _is_primitive(func: relax.Function) -> bool:
+    return "Primitive" in func.attrs or "Codegen" in func.attrs if func.attrs else False
+
+
+class _Rewriter:
+    def __init__(
+        self,
+        mod: IRModule,
+        builder: relax.BlockBuilder,
+        planner: MaximalPlanner,
+        kernels: dict,
+        owner: StitchOps,
+    ) -> None:
+        self._mod, self._builder, self._planner = mod, builder, planner
+        self._kernels, self._owner = kernels, owner
+
+    def function(self, func: relax.Function) -> relax.Function:
+        if not isinstance(func.body, relax.SeqExpr):
+            return func
+        blocks = [
+            self._block(b) if isinstance(b, relax.DataflowBlock) else b for b in func.body.blocks
+        ]
+        if all(new is old for new, old in zip(blocks, func.body.blocks, strict=True)):
+            return func
+        body = relax.SeqExpr(blocks, func.body.body)
+        attrs = dict(func.attrs.items()) if func.attrs else {}
+        new = relax.Function(func.params, body, func.ret_ty, func.is_pure)
+        return new.with_attrs(attrs) if attrs else new
+
+    def _block(self, block: relax.DataflowBlock) -> relax.DataflowBlock:
+        graph = OpGraph(self._mod, block, self._kernels)
+        plan = self._planner.plan(graph)
+        self._owner.graphs.append(plan)
+        if not any(len(g.nodes) > 1 for g in plan.groups):
+            return block
+        originals = list(block.bindings)
+        out = [originals[n.index] for n in graph.nodes if n.op_class == "alias" and not n.producers]
+        for group in plan.groups:
+            first = group.nodes[0]
+            if len(group.nodes) > 1:
+                out += self._call(group, originals)
+            elif first.op_class != "alias":
+                out.append(originals[first.index])
+                out += [originals[c.index] for c in first.consumers if c.op_class == "alias"]
+        return relax.DataflowBlock(out)
+
+    def _call(self, group: Group, originals: list[relax.Binding]) -> list[relax.Binding]:
+        inputs, outputs = group.inputs(), group.outputs()
+        arguments = _argument_exprs(group, originals)
+        lifted = [t for t in inputs if not _is_scalar_constant(arguments[id(t)])]
+        func = self._outline(group, lifted, outputs, originals, arguments)
+        gvar = self._builder.add_func(func, _group_name(group))
+        self._owner.plans[gvar.name_hint] = group
+        logger.debug("%s: %s", gvar.name_hint, ", ".join(n.name for n in group.nodes))
+        call = relax.Call(gvar, [arguments[id(t)] for t in lifted], ret_ty=func.ret_ty)
+        names = _result_vars(group, originals)
+        if len(outputs) == 1:
+            return [relax.VarBinding(names[id(outputs[0])], call)]
+        holder = relax.DataflowVar(f"{gvar.name_hint}_out", func.ret_ty)
+        bindings: list[relax.Binding] = [relax.VarBinding(holder, call)]
+        for position, tensor in enumerate(outputs):
+            item = relax.TupleGetItem(holder, position)
+            bindings.append(relax.VarBinding(names[id(tensor)], item))
+        return bindings
+
+    def _outline(
+        self,
+        group: Group,
+        lifted: list[Tensor],
+        outputs: tuple[Tensor, ...],
+        originals: list[relax.Binding],
+        arguments: dict[int, relax.Expr],
+    ) -> relax.Function:
+        inside: dict[int, relax.Expr] = dict(arguments)
+        params = []
+        for number, tensor in enumerate(lifted):
+            param = relax.Var(f"p{number}", arguments[id(tensor)].ty)
+            params.append(param)
+            inside[id(tensor)] = param
+        bindings: list[relax.Binding] = []
+        for node in group.nodes:
+            if node.op_class != "alias":
+                bindings += _inner_bindings(node, originals[node.index].value, inside)
+        fields = [inside[id(t)] for t in outputs]
+        result = fields[0] if len(fields) == 1 else relax.Tuple(fields)
+        gv = relax.Var("gv", result.ty if len(fields) == 1 else ir.TupleType([f.ty for f in fields]))
+        bindings.append(relax.VarBinding(gv, result))
+        body = relax.SeqExpr([relax.DataflowBlock(bindings)], gv)
+        func = relax.Function(params, body, gv.ty)
+        return func.with_attr("Primitive", True)
+
+
+def _inner_bindings(
+    node: OpNode, value: relax.Call, inside: dict[int, relax.Expr]
+) -> list[relax.Binding]:
+    """Copy a call_tir into the group function; a tuple of results is taken apart at once."""
+    args = [inside[id(t)] for t in node.inputs]
+    call = relax.Call(
+        value.op, [value.args[0], relax.Tuple(args)], value.attrs, value.ty_args, ret_ty=node.var.ty
+    )
+    var = relax.DataflowVar(f"v{node.index}", node.var.ty)
+    out: list[relax.Binding] = [relax.VarBinding(var, call)]
+    if not isinstance(node.var.ty, ir.TupleType):
+        inside[id(node.outputs[0])] = var
+        return out
+    for position, tensor in enumerate(node.outputs):
+        item = relax.DataflowVar(f"v{node.index}_{position}", node.var.ty.fields[position])
+        out.append(relax.VarBinding(item, relax.TupleGetItem(var, position)))
+        inside[id(tensor)] = item
+    return out
+
+
+def _argument_exprs(group: Group, originals: list[relax.Binding]) -> dict[int, relax.Expr]:
+    """Return the expression that holds each tensor a group reads."""
+    found: dict[int, relax.Expr] = {}
+    for node in group.nodes:
+        if node.op_class == "alias":
+            continue
+        args = originals[node.index].value.args[1]
+        fields = args.fields if isinstance(args, relax.Tuple) else [args]
+        for tensor, expr in zip(node.inputs, fields, strict=True):
+            found.setdefault(id(tensor), expr)
+    return found
+
+
+def _result_vars(group: Group, originals: list[relax.Binding]) -> dict[int, relax.Var]:
+    """Return the variable by which the rest of the block knows each result."""
+    found: dict[int, relax.Var] = {}
+    for node in group.nodes:
+        for consumer in (node, *node.consumers):
+            if consumer.op_class == "alias":
+                found[id(consumer.inputs[0])] = consumer.var
+        if len(node.outputs) == 1 and not isinstance(node.var.ty, ir.TupleType):
+            found[id(node.outputs[0])] = node.var
+    return found
+
+
+def _is_scalar_constant(expr: relax.Expr) -> bool:
+    return isinstance(expr, ir.Constant) and expr.ty.ndim == 0
+
+
+def _group_name(group: Group) -> str:
+    names = [n.name for n in group.nodes if n.op_class != "alias"]
+    shown = names[:_NAME_OPS] + ([f"and_{len(names) - _NAME_OPS}"] if len(names) > _NAME_OPS else [])
+    return "stitch_" + "_".join(shown)

@@ -1,0 +1,7 @@
+"""Graph passes by name, with the two TVM classes that carry them."""
+
+from tvm.ir.transform import PassContext, Sequential
+
+from .stitch_ops import StitchOps
+
+__all__ = ["PassContext", "Sequential", "StitchOps"]

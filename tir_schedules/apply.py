@@ -1,0 +1,46 @@
+"""Schedule every PrimFunc of a module with our templates, and close it to further fusion."""
+
+from __future__ import annotations
+
+import logging
+
+import tvm
+from tvm import tirx
+from tvm.ir import IRModule
+from tvm.ir.transform import PassContext
+from tvm.target import Target
+
+from .cpu.template import schedule_prim_func
+from .device import Device
+
+logger = logging.getLogger("tvm_stitch.schedule")
+_OPAQUE_PATTERN = 8
+
+
+@tvm.transform.module_pass(opt_level=0, name="ApplyStitchSchedules")
+class ApplyStitchSchedules:
+    """Replace PrimFuncs by scheduled ones; `declined` says why for those left to TVM.
+
+    All functions leave marked `tirx.is_scheduled` with op_pattern 8 (opaque): tvm.compile would
+    otherwise run FuseOps and FuseTIR again and merge scheduled kernels.
+    """
+
+    def __init__(self, device: Device | None = None) -> None:
+        self._device = device
+        self.declined: dict[str, str] = {}
+
+    def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
+        device = self._device or Device.detect(Target.current(allow_none=False))
+        out = IRModule(mod.functions, attrs=mod.attrs)
+        for gvar, func in mod.functions_items():
+            if not isinstance(func, tirx.PrimFunc) or "tirx.is_scheduled" in func.attrs:
+                continue
+            scheduled = schedule_prim_func(func, device)
+            if isinstance(scheduled, str):
+                logger.debug("%s: %s", gvar.name_hint, scheduled)
+                self.declined[gvar.name_hint] = scheduled
+                scheduled = func
+            out[gvar] = scheduled.with_attrs(
+                {"tirx.is_scheduled": True, "op_pattern": _OPAQUE_PATTERN}
+            )
+        return out

@@ -1,0 +1,33 @@
+"""The CPU acceptance test: would the stitch template run this group as one stitched kernel?"""
+
+from __future__ import annotations
+
+from ..analysis.stage import Kernel
+from ..device import Device
+from .plan import Plan
+from .planner import plan_kernel
+
+_CROSSING_BYTES = 64 << 10  # what may live across a barrier: row statistics, not activations
+_MAX_STAGES = 96
+
+
+def accept(kernel: Kernel, device: Device) -> str | None:
+    """Return why the template would not stitch `kernel` into one kernel, or None if it would."""
+    if len(kernel.stages) > _MAX_STAGES:
+        return f"{len(kernel.stages)} stages in one kernel, the limit is {_MAX_STAGES}"
+    plan = plan_kernel(kernel, device)
+    if isinstance(plan, str):
+        return plan
+    return refuse_plan(plan, device)
+
+
+def refuse_plan(plan: Plan, device: Device) -> str | None:
+    """Return why a plan is not a stitched kernel: buffers beyond the cache or across barriers."""
+    if plan.tile_bytes > device.l2_bytes // 2:
+        limit = device.l2_bytes // 2
+        return f"a tile needs {plan.tile_bytes} bytes of buffers, half of L2 is {limit}"
+    crossing = sum(t.bytes for t in plan.workspace)
+    if crossing > _CROSSING_BYTES:
+        names = ", ".join(t.name for t in plan.workspace)
+        return f"no common tile: {names} ({crossing} bytes) would cross a barrier"
+    return None
