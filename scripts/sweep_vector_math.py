@@ -132,6 +132,13 @@ def worst(name: str, evaluate: Callable[[Array], Array], x: Array) -> tuple[int,
     return int(distance[at]), float(x[at])
 
 
+def worst_of_all(name: str, evaluate: Callable[[Array], Array], threads: int) -> tuple[int, float]:
+    """Return `worst` over all 2**32 arguments; only offsets are queued, the values are 16 GiB."""
+    with ThreadPoolExecutor(threads) as pool:
+        starts = range(0, 1 << 32, CHUNK)
+        return max(pool.map(lambda start: worst(name, evaluate, consecutive(start)), starts))
+
+
 def nanoseconds(name: str, mcpu: str | None) -> float:
     """Return the time of one element in a serial loop over 4096 that stay in L1."""
     size, calls = 4096, 50
@@ -165,11 +172,7 @@ def main() -> int:
         evaluate = evaluator(build(getattr(tirx, name), mcpu=args.mcpu))
         start = time.monotonic()
         if args.all:
-            # Only the starts are queued: all the chunks at once would be 16 GiB.
-            with ThreadPoolExecutor(args.threads) as pool:
-                starts = range(0, 1 << 32, CHUNK)
-                check = lambda s, n=name, e=evaluate: worst(n, e, consecutive(s))  # noqa: E731
-                ulp, x = max(pool.map(check, starts))
+            ulp, x = worst_of_all(name, evaluate, args.threads)
         else:
             ulp, x = worst(name, evaluate, samples(args.mantissas))
         broken += ulp > LIMIT_ULP
