@@ -18,10 +18,10 @@ def materialise_lets(node: tirx.Stmt | tirx.PrimFunc) -> tirx.Stmt | tirx.PrimFu
     """Store the value of every Let under a BufferStore in a local buffer before that store.
 
     rewrite: for v in T.vectorized(16): B[v] = T.Let(n * n, where={n: f(A[v])})
-          -> n = T.alloc_buffer((16,), scope="global")
+          -> n = T.alloc_buffer((16,))
              for v in T.vectorized(16): n[v] = f(A[v]); B[v] = n[v] * n[v]
     A value below an `if_then_else` that reads memory keeps its guard. Lets outside BufferStores
-    stay. Schedule before, not after: the buffers are indexed by the loop variable, inside sblocks too.
+    stay. Run it after scheduling: the buffers are indexed by the loop variable, inside sblocks too.
     """
     if isinstance(node, tirx.PrimFunc):
         return node.with_body(materialise_lets(node.body))
