@@ -25,6 +25,8 @@ _NAME_OPS = 4
 class StitchOps:
     """Group call_tir bindings into functions that FuseTIR makes single kernels of.
 
+    Constants become arguments: FuseTIR takes none, and identical layers then share one function.
+
     rewrite:
         lv = call_tir(add, (x, y)); lv1 = call_tir(softmax, (lv,)); lv2 = call_tir(exp, (lv1,))
       -> lv2 = stitch_add_softmax_exp(x, y)       # Primitive
@@ -101,12 +103,11 @@ class _Rewriter:
     def _call(self, group: Group, originals: list[relax.Binding]) -> list[relax.Binding]:
         inputs, outputs = group.inputs(), group.outputs()
         arguments = _argument_exprs(group, originals)
-        lifted = [t for t in inputs if not _is_scalar_constant(arguments[id(t)])]
-        func = self._outline(group, lifted, outputs, originals, arguments)
+        func = self._outline(group, inputs, outputs, originals, arguments)
         gvar = self._builder.add_func(func, _group_name(group))
         self._owner.plans[gvar.name_hint] = group
         logger.debug("%s: %s", gvar.name_hint, ", ".join(n.name for n in group.nodes))
-        call = relax.Call(gvar, [arguments[id(t)] for t in lifted], ret_ty=func.ret_ty)
+        call = relax.Call(gvar, [arguments[id(t)] for t in inputs], ret_ty=func.ret_ty)
         names = _result_vars(group, originals)
         if len(outputs) == 1:
             return [relax.VarBinding(names[id(outputs[0])], call)]
@@ -120,14 +121,14 @@ class _Rewriter:
     def _outline(
         self,
         group: Group,
-        lifted: list[Tensor],
+        inputs: tuple[Tensor, ...],
         outputs: tuple[Tensor, ...],
         originals: list[relax.Binding],
         arguments: dict[int, relax.Expr],
     ) -> relax.Function:
-        inside: dict[int, relax.Expr] = dict(arguments)
+        inside: dict[int, relax.Expr] = {}
         params = []
-        for number, tensor in enumerate(lifted):
+        for number, tensor in enumerate(inputs):
             param = relax.Var(f"p{number}", arguments[id(tensor)].ty)
             params.append(param)
             inside[id(tensor)] = param
@@ -187,10 +188,6 @@ def _result_vars(group: Group, originals: list[relax.Binding]) -> dict[int, rela
         if len(node.outputs) == 1 and not isinstance(node.var.ty, ir.TupleType):
             found[id(node.outputs[0])] = node.var
     return found
-
-
-def _is_scalar_constant(expr: relax.Expr) -> bool:
-    return isinstance(expr, ir.Constant) and expr.ty.ndim == 0
 
 
 def _group_name(group: Group) -> str:
