@@ -292,75 +292,61 @@ def test_a_computed_index_is_clamped():
     np.testing.assert_array_equal(got, weights["table"][[9, 4]])
 
 
-def shaped(shape):
-    return model(
-        [helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, shape)}, {"y": (FLOAT, None)}
-    )
+def negate(kind=FLOAT, shape=(3,), of="x", opset=18):
+    node = helper.make_node("Neg", [of], ["y"])
+    return model([node], {"x": (kind, shape)}, {"y": (kind, None)}, opset=opset)
+
+
+UNKNOWN = model(
+    [
+        helper.make_node("Nope", ["x"], ["h"]),
+        helper.make_node("Zip", ["h"], ["y"], domain="d"),
+    ],
+    {"x": (FLOAT, [1])},
+    {"y": (FLOAT, [1])},
+    opsets=[helper.make_opsetid("d", 1)],
+)
+MISFIT = model(
+    [helper.make_node("Add", ["x", "w"], ["y"])],
+    {"x": (FLOAT, [3])},
+    {"y": (FLOAT, None)},
+    {"w": array(2)},
+)
+DATA_DEPENDENT = model(
+    [helper.make_node("NonZero", ["x"], ["y"])], {"x": (FLOAT, [3])}, {"y": (INT64, None)}
+)
+OUTSIDE = indexed(
+    [
+        helper.make_node("Gather", ["t", "i"], ["g"]),
+        helper.make_node("Gather", ["g", "ids"], ["y"]),
+    ],
+    [1],
+    {"t": array(2, 2), "i": np.array([2])},
+)
+COMPLEX = TensorProto.COMPLEX64
+N4 = negate(shape=["n", 4])
 
 
 @pytest.mark.parametrize(
     ("proto", "shapes", "words"),
     [
-        pytest.param(shaped(["n", 4]), None, ["'x'", "'n'", "--shape x=1,4"], id="unbound"),
-        pytest.param(shaped([None, 4]), None, ["axis 0", "--shape x=1,4"], id="unnamed"),
-        pytest.param(shaped(["n", 4]), {"z": (1, 4)}, ["'z'", "no such input", "x"], id="name"),
-        pytest.param(shaped(["n", 4]), {"x": (1, 4, 1)}, ["3 axes", "not 2"], id="rank"),
-        pytest.param(shaped(["n", 4]), {"x": (1, 5)}, ["axis 1 is fixed to 4"], id="fixed"),
-        pytest.param(shaped(["n", "n"]), {"x": (1, 5)}, ["'n' is 1"], id="contradiction"),
-        pytest.param(shaped(["n", 4]), {"x": ("batch", 4)}, ["reserved: shapes are static"], id="str"),
-        pytest.param(shaped(["n", 4]), {"x": (-1, 4)}, ["-1 is no extent"], id="negative"),
-        pytest.param(
-            model(
-                [helper.make_node("Nope", ["x"], ["h"]), helper.make_node("Zip", ["h"], ["y"], domain="d")],
-                {"x": (FLOAT, [1])},
-                {"y": (FLOAT, [1])},
-                opsets=[helper.make_opsetid("d", 1)],
-            ),
-            None,
-            ["Nope", "d.Zip"],
-            id="unknown-ops",
-        ),
-        pytest.param(
-            model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, [1])}, {"y": (FLOAT, [1])}, opset=5),
-            None,
-            ["opset 5"],
-            id="old-opset",
-        ),
-        pytest.param(
-            model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [3])}, {"y": (FLOAT, None)},
-                  {"w": array(2)}),
-            None,
-            ["Add", "do not fit"],
-            id="shapes-do-not-fit",
-        ),
-        pytest.param(
-            model([helper.make_node("NonZero", ["x"], ["y"])], {"x": (FLOAT, [3])}, {"y": (INT64, None)}),
-            None,
-            ["'y'", "depends on data"],
-            id="data-dependent",
-        ),
-        pytest.param(
-            model([helper.make_node("Neg", ["x"], ["y"])], {"x": (TensorProto.COMPLEX64, [3])},
-                  {"y": (TensorProto.COMPLEX64, [3])}),
-            None,
-            ["complex64"],
-            id="complex",
-        ),
-        pytest.param(
-            model([helper.make_node("Neg", ["q"], ["y"])], {"x": (FLOAT, [3])}, {"y": (FLOAT, [3])}),
-            None,
-            ["invalid ONNX"],
-            id="dangling",
-        ),
-        pytest.param(
-            indexed([helper.make_node("Gather", ["t", "i"], ["g"]), helper.make_node("Gather", ["g", "ids"],
-                    ["y"])], [1], {"t": array(2, 2), "i": np.array([2])}),
-            None,
-            ["outside -2 to 1"],
-            id="constant-index",
-        ),
+        pytest.param(N4, None, ["'x'", "'n'", "--shape x=1,4"], id="unbound"),
+        pytest.param(negate(shape=[None, 4]), None, ["axis 0", "--shape x=1,4"], id="unnamed"),
+        pytest.param(N4, {"z": (1, 4)}, ["'z'", "no such input", "x"], id="name"),
+        pytest.param(N4, {"x": (1, 4, 1)}, ["3 axes", "not 2"], id="rank"),
+        pytest.param(N4, {"x": (1, 5)}, ["axis 1 is fixed to 4"], id="fixed"),
+        pytest.param(negate(shape=["n", "n"]), {"x": (1, 5)}, ["'n' is 1"], id="contradiction"),
+        pytest.param(N4, {"x": ("batch", 4)}, ["reserved: shapes are static"], id="symbol"),
+        pytest.param(N4, {"x": (-1, 4)}, ["-1 is no extent"], id="negative"),
+        pytest.param(UNKNOWN, None, ["Nope", "d.Zip"], id="unknown-ops"),
+        pytest.param(negate(opset=5), None, ["opset 5"], id="old-opset"),
+        pytest.param(MISFIT, None, ["Add", "do not fit"], id="shapes-do-not-fit"),
+        pytest.param(DATA_DEPENDENT, None, ["'y'", "depends on data"], id="data-dependent"),
+        pytest.param(negate(COMPLEX), None, ["complex64"], id="complex"),
+        pytest.param(negate(of="q"), None, ["invalid ONNX"], id="dangling"),
+        pytest.param(OUTSIDE, None, ["outside -2 to 1"], id="constant-index"),
     ],
-)  # fmt: skip
+)
 def test_refuses_in_one_line(proto, shapes, words):
     with pytest.raises(StitchError) as caught:
         import_model(proto, shapes)

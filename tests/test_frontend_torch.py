@@ -74,3 +74,16 @@ def test_bfloat16_parameters_are_views():
     imported = import_model(program)
     assert imported.inputs[0].dtype == "bfloat16"
     assert {w.dtype for w in imported.weights} == {np.dtype(ml_dtypes.bfloat16)}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_products_keep_the_type_of_their_operands(dtype):
+    kind = getattr(torch, dtype)
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(16, 2))
+    x = torch.rand(1, 3, 4, 4, dtype=kind)
+    program = torch.export.export(net.to(kind).eval(), (x,))
+    imported = import_model(program)
+    assert imported.outputs[0].dtype == dtype
+    (got,) = run_stock(imported, {imported.inputs[0].name: x.numpy()})
+    want = net(x).detach().numpy()
+    np.testing.assert_allclose(got, want, rtol=2e-2 if dtype == "float16" else 1e-12, atol=1e-3)

@@ -22,9 +22,9 @@ class ImportedModel:
     """A model as Relax, its weights beside it.
 
     `mod["main"]` takes the inputs, then one parameter per weight (attribute `num_input` counts the
-    first), and returns a tensor, or a tuple when there are several outputs. `weights` may be
-    read-only views of the model's file. `index_bounds[name]` is the inclusive range that values
-    of an integer input must lie in because they index an axis.
+    inputs), and returns a tensor or, as `ret_ty` says, a tuple (always one for several outputs).
+    `weights` may be read-only views of the model's file. `index_bounds[name]` is the inclusive
+    range that values of an integer input must lie in because they index an axis.
     """
 
     mod: IRModule

@@ -10,6 +10,8 @@ from tvm.ir import GenericConst, IRModule
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.fold_batch_norm import fold_batch_norm
+from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.relax_bounds import bound_takes
 from tvm_stitch.frontend.shapes import check_requested
@@ -35,23 +37,26 @@ def import_relax(mod: IRModule, shapes: Mapping[str, Sequence] | None) -> Import
     count = len(main.params) - len(values)
     names = [param.name for param in main.params[:count]]
     weights = [value.numpy() for value in values]
-    return finish(mod, names, None, weights, shapes, given)
+    return finish(mod, names, weights, shapes=shapes, given=given)
 
 
 def finish(
     mod: IRModule,
     names: Sequence[str],
-    outputs: Sequence[str] | None,
     weights: Sequence[np.ndarray],
+    *,
     shapes: Mapping[str, Sequence] | None,
     given: str,
+    outputs: Sequence[str] | None = None,
 ) -> ImportedModel:
     """Complete an import: `names` are those of the first parameters, the inputs; the rest weights.
 
-    `outputs` None stands for output_0, output_1, ...
+    Outputs are called output_0, output_1, ... if `outputs` does not name them.
     """
     mod = _bind(mod, names, shapes, given)
     main, lifted = _lift_constants(mod["main"])
+    main, arrays = fold_batch_norm(main, len(names), [*weights, *lifted])
+    main, arrays = fold_weights(main, len(names), arrays)
     main = main.without_attr("params").with_attr("num_input", len(names))
     mod = IRModule({**{v: f for v, f in mod.functions_items() if v.name_hint != "main"}})
     mod["main"] = main
@@ -66,7 +71,7 @@ def finish(
         outputs=tuple(
             tensor_spec(name, ty, given) for name, ty in zip(outputs, types, strict=True)
         ),
-        weights=tuple(aligned(array) for array in (*weights, *lifted)),
+        weights=tuple(aligned(array) for array in arrays),
         index_bounds=bound_takes(main, names),
     )
 

@@ -17,6 +17,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.dedupe import rename_inputs
+from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.graph import Graph, consumed, has_input, write_model
 from tvm_stitch.frontend.model import ImportedModel, TensorSpec
 
@@ -49,13 +50,15 @@ def to_relax(graph: Graph, given: object) -> ImportedModel:
     _rename(model, renamed)
     _reorder(model.graph, [renamed[name] for name in weights])
     mod = _import(model, graph.opset, given)
-    main = mod["main"].with_attr("num_input", len(graph.inputs))
+    arrays = [graph.constants[name] for name in weights]
+    main, arrays = fold_weights(mod["main"], len(graph.inputs), arrays)
+    main = main.with_attr("num_input", len(graph.inputs))
     mod["main"] = main
     return ImportedModel(
         mod=mod,
         inputs=_specs([value.name for value in graph.inputs], [p.ty for p in main.params], given),
         outputs=_specs([value.name for value in graph.outputs], output_types(main), given),
-        weights=tuple(aligned(graph.constants[name]) for name in weights),
+        weights=tuple(aligned(array) for array in arrays),
     )
 
 

@@ -10,6 +10,7 @@ import torch
 import tvm
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
+from tvm import relax
 from tvm.relax.frontend.torch import exported_program_translator
 
 from tvm_stitch.errors import StitchError
@@ -18,8 +19,36 @@ from tvm_stitch.frontend.relax_import import finish
 from tvm_stitch.frontend.to_relax import REFUSALS, output_types
 
 
+class _Builder(relax.BlockBuilder):
+    """Emits products in their operands' type: the importer asks for float32 whatever they are."""
+
+    def emit(self, expr: relax.Expr, name_hint: str = "") -> relax.Var:
+        return super().emit(_in_own_dtype(expr), name_hint)
+
+
+def _in_own_dtype(expr: relax.Expr) -> relax.Expr:
+    """rewrite: matmul(a, b, out_dtype="float32") -> matmul(a, b, out_dtype=a's)"""
+    if not isinstance(expr, relax.Call) or not isinstance(expr.op, tvm.ir.Op):
+        return expr
+    if getattr(expr.attrs, "out_dtype", None) is None:
+        return expr
+    kind = type(expr.attrs).__tvm_ffi_type_info__
+    fields = {field.name: getattr(expr.attrs, field.name) for field in kind.fields}
+    fields["out_dtype"] = expr.args[0].ty.dtype.dtype
+    attrs = tvm.ir.make_node(kind.type_key, **fields)
+    return relax.Call(expr.op, expr.args, attrs, expr.ty_args)
+
+
 class _Importer(exported_program_translator.ExportedProgramImporter):
     """The importer without its copies of parameters, which stay views of torch's."""
+
+    @property
+    def block_builder(self) -> relax.BlockBuilder:
+        return self._builder
+
+    @block_builder.setter
+    def block_builder(self, builder: relax.BlockBuilder | None) -> None:
+        self._builder = None if builder is None else _Builder()
 
     @staticmethod
     def _convert_pytorch_tensor_to_tvm(tensor_value: torch.Tensor) -> tvm.runtime.Tensor:
@@ -37,7 +66,13 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     given = "ExportedProgram"
     program = program.run_decompositions()
     try:
-        mod = _Importer().from_exported_program(program, True, False, False, None)
+        mod = _Importer().from_exported_program(
+            program,
+            keep_params_as_input=True,
+            unwrap_unit_return_tuple=True,
+            no_bind_return_tuple=False,
+            custom_convert_map=None,
+        )
     except REFUSALS as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
         raise StitchError(
@@ -48,7 +83,8 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     weights = [
         _view(program.state_dict[spec.target]) for spec in specs if spec.kind is InputKind.PARAMETER
     ]
-    return finish(mod, names, _output_names(program, mod), weights, shapes, given)
+    outputs = _output_names(program, mod)
+    return finish(mod, names, weights, shapes=shapes, given=given, outputs=outputs)
 
 
 def _view(tensor: torch.Tensor) -> np.ndarray:

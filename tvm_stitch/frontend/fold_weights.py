@@ -1,0 +1,98 @@
+"""Compute in NumPy the layout operators that importers leave between weights and their users."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from tvm_stitch.frontend.fold import DUPLICATE_SHARE, GROWTH_FREE_BYTES
+
+
+def fold_weights(
+    main: relax.Function, inputs: int, weights: Sequence[np.ndarray]
+) -> tuple[relax.Function, list[np.ndarray]]:
+    """Fold over the parameters from `inputs` on; the result keeps only weights that are used.
+
+    rewrite:
+        main(x, w): lv = permute_dims(w); gv = matmul(x, lv)
+      -> main(x, lv): gv = matmul(x, lv)
+    """
+    folder = _Folder(dict(zip(main.params[inputs:], weights, strict=True)), _uses(main))
+    body = folder.visit_expr(main.body)
+    used = relax.analysis.free_vars(relax.Function([], body, main.ret_ty, main.is_pure))
+    kept = [var for var in folder.arrays if any(var.same_as(other) for other in used)]
+    params = [*main.params[:inputs], *kept]
+    folded = relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
+    return folded, [folder.arrays[var] for var in kept]
+
+
+def _uses(main: relax.Function) -> Counter[relax.Var]:
+    count: Counter[relax.Var] = Counter()
+    for block in main.body.blocks:
+        for binding in block.bindings:
+            value = binding.value
+            parts = [value] if isinstance(value, relax.Var) else _parts(value)
+            count.update(part for part in parts if isinstance(part, relax.Var))
+    return count
+
+
+def _parts(value: relax.Expr) -> list[relax.Expr]:
+    if isinstance(value, relax.Call):
+        return [part for arg in value.args for part in [arg, *_parts(arg)]]
+    if isinstance(value, relax.Tuple):
+        return [part for item in value.fields for part in [item, *_parts(item)]]
+    return []
+
+
+def _evaluator(value: relax.Expr) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Return how to compute an operator that only moves or reshapes its first argument."""
+    if not isinstance(value, relax.Call):
+        return None
+    shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
+    if not isinstance(shape, relax.ShapeExpr):
+        return None
+    match getattr(value.op, "name", ""):
+        case "relax.permute_dims":
+            axes = value.attrs.axes
+            order = None if axes is None else [int(axis) for axis in axes]
+            return lambda array: np.ascontiguousarray(np.transpose(array, order))
+        case "relax.reshape" | "relax.expand_dims" | "relax.squeeze" | "relax.flatten":
+            target = [int(extent) for extent in shape.values]
+            return lambda array: array.reshape(target)
+    return None
+
+
+@mutator
+class _Folder(PyExprMutator):
+    """Turns bindings over weights into parameters; `arrays` holds all weights, folded ones too."""
+
+    def __init__(self, arrays: dict[relax.Var, np.ndarray], uses: Counter[relax.Var]) -> None:
+        super().__init__()
+        self.arrays, self._uses = arrays, uses
+        self._budget = DUPLICATE_SHARE * sum(array.nbytes for array in arrays.values())
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        evaluate = _evaluator(binding.value)
+        source = None if evaluate is None else self.visit_expr(binding.value.args[0])
+        if source not in self.arrays or not isinstance(binding.var, relax.DataflowVar):
+            super().visit_var_binding_(binding)
+            return
+        array = evaluate(self.arrays[source])
+        if not self._affords(binding.value.args[0], self.arrays[source], array):
+            super().visit_var_binding_(binding)
+            return
+        param = relax.Var(f"folded_{len(self.arrays)}", binding.var.ty)
+        self.arrays[param] = array
+        self.set_var_remap(binding.var, param)
+
+    def _affords(self, var: relax.Var, source: np.ndarray, array: np.ndarray) -> bool:
+        """Refuse large copies of a weight that others still read, beyond the budget."""
+        if self._uses[var] <= 1 or np.shares_memory(source, array):
+            return True
+        added = array.nbytes if array.nbytes > GROWTH_FREE_BYTES else 0
+        self._budget -= added
+        return self._budget >= 0
