@@ -21,6 +21,10 @@ _OPAQUE_PATTERN = 8
 class ApplyStitchSchedules:
     """Replace PrimFuncs by scheduled ones; `declined` says why for those left to TVM.
 
+    `fallbacks` are compute-intensive kernels on the plain parallel schedule, `serial` those above
+    the parallel threshold that run on one thread, `scalar` those with a contiguous axis of 16 or
+    more outside vector lanes.
+
     All functions leave marked `tirx.is_scheduled` with op_pattern 8 (opaque): tvm.compile would
     otherwise run FuseOps and FuseTIR again and merge scheduled kernels.
     """
@@ -28,6 +32,9 @@ class ApplyStitchSchedules:
     def __init__(self, device: Device | None = None) -> None:
         self._device = device
         self.declined: dict[str, str] = {}
+        self.fallbacks: set[str] = set()
+        self.serial: set[str] = set()
+        self.scalar: set[str] = set()
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or Device.detect(Target.current(allow_none=False))

@@ -1,0 +1,85 @@
+"""The only ordered list of passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+from tvm.ir.transform import Pass, Sequential
+from tvm.target import Target
+
+from relay_passes.legalize import LEGALIZATIONS
+from relay_passes.transform import StitchOps
+from tir_schedules import ApplyStitchSchedules
+from tir_schedules.device import Device
+from tvm_stitch.lowered_report import build_report
+from tvm_stitch.report import Report
+
+
+def lower(
+    mod: IRModule,
+    target: Target,
+    *,
+    fusion: str,
+    threads: int,
+    log: Path | None = None,
+    profile: Path | None = None,
+    fuel: int | None = None,
+    dump_dir: Path | None = None,
+) -> tuple[IRModule, Report]:
+    """Lower a Relax module for `target`; return it ready for `tvm.compile`, and what was done.
+
+    `fusion` picks the planner only: `stitch`, `tvm` (stock FuseOps) or `none`. `fuel` stops after
+    that many fusions. `dump_dir` receives the module after each pass as `NN_Pass.py`.
+    """
+    device = Device.detect(target, threads)
+    stitch, schedule = StitchOps(device, fuel), ApplyStitchSchedules(device)
+    before: list[IRModule] = []
+    with target:
+        for number, (name, step) in enumerate(_passes(fusion, stitch, schedule)):
+            mod = step(mod)
+            if name == "AnnotateTIROpPattern":
+                before.append(mod)
+            if dump_dir is not None:
+                _dump(mod, dump_dir, f"{number:02}_{name}.py")
+    return mod, build_report(before[0], mod, stitch, schedule)
+
+
+def relax_pipeline() -> Pass:
+    """Return the passes as one, for `tvm.compile(mod, target, relax_pipeline="tvm_stitch")`."""
+
+    @tvm.transform.module_pass(opt_level=0, name="tvm_stitch")
+    def pipeline(mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        target = Target.current(allow_none=False)
+        steps = [step for _, step in _passes("stitch", StitchOps(), ApplyStitchSchedules())]
+        mod = Sequential(steps)(mod)
+        return relax.get_default_pipeline(target)(mod)
+
+    return pipeline
+
+
+def _passes(
+    fusion: str, stitch: StitchOps, schedule: ApplyStitchSchedules
+) -> list[tuple[str, Callable[[IRModule], IRModule]]]:
+    steps: list[tuple[str, Callable[[IRModule], IRModule]]] = [
+        ("LegalizeOps", relax.transform.LegalizeOps(LEGALIZATIONS)),
+        ("AnnotateTIROpPattern", relax.transform.AnnotateTIROpPattern()),
+    ]
+    if fusion == "stitch":
+        steps.append(("StitchOps", stitch))
+    if fusion != "none":
+        steps.append(("FuseOps", relax.transform.FuseOps()))
+    return [
+        *steps,
+        ("FuseTIR", relax.transform.FuseTIR()),
+        ("DeadCodeElimination", relax.transform.DeadCodeElimination()),
+        ("ApplyStitchSchedules", schedule),
+    ]
+
+
+def _dump(mod: IRModule, folder: Path, name: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(mod.script(show_meta=True))
