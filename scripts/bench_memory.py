@@ -24,6 +24,7 @@ from bench_memory_table import render, summary
 
 from tvm_stitch import targets
 from tvm_stitch.errors import StitchError
+from tvm_stitch.profiling.child import last_error
 from tvm_stitch.profiling.harness import Crew, OursDied, compare
 from tvm_stitch.profiling.peers import AGAINST, OURS, Job
 from tvm_stitch.profiling.rounds import Pace
@@ -92,7 +93,7 @@ def _row(crew: Crew, args: argparse.Namespace, peers: list[str], key: dict, l3_b
 
 def _told(row: dict) -> str:
     if "error" in row:
-        return row["error"].strip().splitlines()[-1]
+        return last_error(row["error"])
     timed = [peer for peer in row["peers"] if peer["timing"]]
     return ", ".join(f"{peer['peer']} {peer['timing']['median_us']:.0f}" for peer in timed)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tvm_stitch.profiling.child import last_error
 from tvm_stitch.profiling.peers import LOWER_PRECISION, OURS, PEERS
 from tvm_stitch.profiling.stats import geometric_mean
 from tvm_stitch.profiling.table import number
@@ -108,7 +109,7 @@ def render(record: dict) -> str:
     failed = [row for row in record["rows"] if "error" in row]
     if failed:
         lines += ["", "Rows of ours that failed:", ""]
-        lines += [f"- {_key(row)}: {row['error'].strip().splitlines()[-1]}" for row in failed]
+        lines += [f"- {_key(row)}: {last_error(row['error'])}" for row in failed]
     return "\n".join(lines) + "\n"
 
 

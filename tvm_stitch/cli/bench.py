@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 from tir_schedules.device import available_cpus
@@ -41,14 +42,16 @@ def run(args: argparse.Namespace) -> None:
     threads = args.threads or available_cpus()
     shapes = dict(args.shape)
     inputs = random_inputs(args.model, shapes)
+    load = os.getloadavg()[0]
     with Crew(threads) as crew:
         options = (threads, shapes, args.target, args.log, args.profile)
         job = Job(args.model.resolve(), crew.workdir, *options)
         rows = compare(crew, job, inputs, [OURS, *peers], args.budget, sets=args.sets)
-    print(f"{args.model}: {threads} threads, {_kernels(rows)}")
+    print(f"{args.model}: {threads} threads, load {load:.1f} before, {_kernels(rows)}")
     print(render(rows))
     if args.json:
         record = {"model": str(args.model), "threads": threads, "target": args.target}
+        record |= {"load_before": load}
         record |= {"shapes": {name: value.shape for name, value in inputs.items()}}
         record |= {"sets": args.sets, "rows": [row.to_json() for row in rows]}
         args.json.write_text(json.dumps(record, indent=2) + "\n")

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -110,9 +111,19 @@ class Child:
         code = self._process.wait()
         self.kill()
         log = self._log.read_text(errors="replace")
-        lines = [line.strip() for line in log.splitlines() if line.strip()]
-        said = lines[-1][:_REASON_CHARS] if lines else f"ended with status {code}"
-        return Died(f"killed by {signal.Signals(-code).name}" if code < 0 else said, log)
+        if code < 0:
+            return Died(f"killed by {signal.Signals(-code).name}", log)
+        return Died(last_error(log) or f"ended with status {code}", log)
+
+
+def last_error(log: str) -> str:
+    """Return the line that names the error in a traceback, or the last line; "" for no lines.
+
+    Torch prints advice after its errors.
+    """
+    lines = [line.rstrip() for line in log.splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Failure)\b", line)]
+    return (named or lines or [""])[-1].strip()[:_REASON_CHARS]
 
 
 @atexit.register
@@ -132,6 +143,7 @@ def _environment(threads: int, workdir: Path) -> dict[str, str]:
     return {
         **os.environ,
         **{name: str(threads) for name in (*names, "NPROC")},
+        "OMP_PROC_BIND": "close",  # two threads that woke up on one CPU wait for each other
         "GLIBC_TUNABLES": ":".join(filter(None, (os.environ.get("GLIBC_TUNABLES"), *_MALLOC))),
         "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_X64": "1",

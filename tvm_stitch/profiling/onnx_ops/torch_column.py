@@ -219,6 +219,17 @@ def _arg(function: Any) -> Row:
     return lambda n, x: function(x, n.get("axis", 0), keepdim=bool(n.get("keepdims", 1)))
 
 
+def _transpose(n: Node, x: Tensor) -> Tensor:
+    """Swap the last two axes in a step of its own, as PyTorch code writes an attention's keys.
+
+    Inductor's attention patterns match any permute there and fail on (0, 2, 3, 1) as one.
+    """
+    perm = n.get("perm") or list(range(x.ndim))[::-1]
+    if len(perm) > 2 and perm[-1] < perm[-2]:
+        return x.permute([*perm[:-2], perm[-1], perm[-2]]).transpose(-2, -1)
+    return x.permute(perm)
+
+
 def _trilu(n: Node, x: Tensor, k: np.ndarray | None = None) -> Tensor:
     return (torch.triu if n.get("upper", 1) else torch.tril)(x, int(k) if k is not None else 0)
 
@@ -307,7 +318,7 @@ OPS: dict[str, Row] = {
     "Tanh": lambda n, x: torch.tanh(x),
     "Tile": lambda n, x, repeats: x.repeat(repeats.tolist()),
     "TopK": _topk,
-    "Transpose": lambda n, x: x.permute(n.get("perm") or list(range(x.ndim))[::-1]),
+    "Transpose": _transpose,
     "Trilu": _trilu,
     "Where": lambda n, c, a, b: torch.where(c, a, b),
     "Xor": lambda n, a, b: torch.logical_xor(a, b),
