@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import tvm
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
@@ -111,3 +111,40 @@ def check_case(case: Case) -> None:
             np.testing.assert_allclose(
                 one.astype("f8"), other.astype("f8"), rtol=rtol, atol=rtol / 4
             )
+
+
+RNG = np.random.default_rng(0)
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def array(*shape, dtype="f4"):
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def model(nodes, inputs, outputs, weights=None, opset=18, **kwargs):
+    """Build a model; inputs and outputs are {name: (element type, shape)}."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, *spec) for name, spec in inputs.items()],
+        [helper.make_tensor_value_info(name, *spec) for name, spec in outputs.items()],
+        [numpy_helper.from_array(value, name) for name, value in (weights or {}).items()],
+    )
+    opsets = [helper.make_opsetid("", opset), *kwargs.pop("opsets", [])]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10, **kwargs)
+
+
+def linear(batch="batch"):
+    return model(
+        [
+            helper.make_node("MatMul", ["input.1", "layer/w"], ["h"]),
+            helper.make_node("Add", ["h", "b"], ["out:0"]),
+        ],
+        {"input.1": (FLOAT, [batch, 8])},
+        {"out:0": (FLOAT, None)},
+        {"layer/w": array(8, 16), "b": array(16)},
+    )
+
+
+def indexed(nodes, ids_shape, weights):
+    return model(nodes, {"ids": (INT64, ids_shape)}, {"y": (FLOAT, None)}, weights)

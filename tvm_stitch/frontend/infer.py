@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from tvm_stitch.frontend.graph import Graph, ValueType
+from tvm_stitch.frontend.graph import Graph, ValueType, consumed
 
 VALUES_UP_TO = 1024  # elements of constants shown to inference: shapes, axes, bounds
 
@@ -20,11 +20,12 @@ def infer_node(graph: Graph, node: onnx.NodeProto) -> None:
         return
     schema = onnx.defs.get_schema(node.op_type, graph.opsets.get(node.domain, 1), node.domain)
     types, values = {}, {}
-    for name in filter(None, node.input):
+    for name in consumed(node):  # bodies of If read values that are no inputs of the node
         known = graph.type_of(name)
-        if known is None:
+        if known is not None:
+            types[name] = type_proto(known)
+        elif name in node.input:
             return
-        types[name] = type_proto(known)
         array = graph.constants.get(name)
         if array is not None and array.size <= VALUES_UP_TO:
             values[name] = numpy_helper.from_array(np.asarray(array), name)

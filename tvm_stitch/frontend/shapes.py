@@ -22,6 +22,8 @@ def check_requested(shapes: Mapping[str, Sequence] | None, names: Sequence[str])
         given = f"shape of {name!r}"
         if name not in names:
             raise StitchError(given, "the model has no such input", f"its inputs are {list(names)}")
+        if not isinstance(shape, Sequence):
+            raise StitchError(given, f"{shape!r} is no tuple", "give one, such as (1, 128)")
         if any(isinstance(extent, str) for extent in shape):
             raise StitchError(
                 f"{given}, {tuple(shape)}",

@@ -77,10 +77,10 @@ def simplify(graph: Graph) -> None:
             before, skipped_optimizers=list(SKIPPED), tensor_size_threshold=FOLDED_LIMIT
         )
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
-        logger.warning("onnxsim: left the model as it is: %s", error)
+        logger.info("onnxsim: left the model as it is: %s", error)
         return
     if _interface(before, graph) != _interface(model, graph):
-        logger.warning("onnxsim: changed the inputs or outputs, so its result is not used")
+        logger.info("onnxsim: changed the inputs or outputs, so its result is not used")
         return
     take_model(graph, model)
 

@@ -159,11 +159,23 @@ class _Refused(Exception):
     """A converter raised; holds the operator, the node's name, and its last line."""
 
 
+def _drop_empty_attributes(node: onnx.NodeProto) -> None:
+    """Remove empty lists, which the importer cannot parse; they mean the default."""
+    lists = {onnx.AttributeProto.INTS: "ints", onnx.AttributeProto.FLOATS: "floats"}
+    kept = [a for a in node.attribute if a.type not in lists or len(getattr(a, lists[a.type]))]
+    if len(kept) < len(node.attribute):
+        copies = [onnx.AttributeProto.FromString(a.SerializeToString()) for a in kept]
+        del node.attribute[:]
+        node.attribute.extend(copies)
+
+
 def _import(model: onnx.ModelProto, opset: int, given: object) -> IRModule:
     shapes = {
         value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         for value in model.graph.input
     }
+    for node in model.graph.node:
+        _drop_empty_attributes(node)
     importer = _Importer(shapes, "float32", sanitize=False)
     try:
         # The importer prints and warns about each refusal; ours is one line.
@@ -177,3 +189,8 @@ def _import(model: onnx.ModelProto, opset: int, given: object) -> IRModule:
             f"TVM's importer refuses it ({reason})",
             "rewrite this part of the model",
         ) from refused
+    except (AssertionError, ValueError) as error:
+        # "Missing outputs": an optional output that a converter does not make.
+        raise StitchError(
+            given, f"TVM's importer refuses it ({error})", "rewrite this part of the model"
+        ) from error
