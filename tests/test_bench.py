@@ -16,7 +16,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tvm_stitch.cli import bench
+from tvm_stitch.cli import bench, main
 from tvm_stitch.errors import StitchError
 from tvm_stitch.profiling import arrays
 from tvm_stitch.profiling.child import Child, Died
@@ -225,7 +225,7 @@ def _state_becomes(stat: Path, wanted: str) -> bool:
 def test_a_peer_that_does_not_answer_is_ended(tmp_path):
     child = Child(PEERS["onnxruntime"], sorted(os.sched_getaffinity(0))[:1], tmp_path)
     child.pause()
-    with pytest.raises(Died, match="not done after"):
+    with pytest.raises(Died, match="not done in"):
         child.ask({"do": "measure"}, 0.05)
     assert not child.alive
 
@@ -261,24 +261,35 @@ def test_a_missing_peer_that_was_not_named_is_a_row_with_its_reason(monkeypatch,
     assert row.reason == "the Python package no_such_package is not installed"
 
 
-@pytest.fixture
-def parser() -> argparse.ArgumentParser:
+def bench_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     bench.add_parser(parser.add_subparsers())
     return parser
 
 
-def test_the_command_reads_its_options(parser):
+def test_the_command_reads_its_options():
     line = "bench m.onnx --against tvm,xla --shape x=1,128 --shape input.1=2 --threads 1"
-    args = parser.parse_args(line.split())
+    args = bench_parser().parse_args(line.split())
     assert args.against == ["tvm", "xla"] and args.run is bench.run
     assert args.shape == [("x", (1, 128)), ("input.1", (2,))]
 
 
+def test_a_missing_peer_is_told_in_one_line_with_exit_1(monkeypatch, softmax, capsys):
+    monkeypatch.setitem(PEERS, "xla", Peer("xla", "xla", "no_such_package"))
+    assert main(["bench", str(softmax), "--against", "xla"]) == 1
+    assert capsys.readouterr().err.startswith("tvm-stitch bench: missing peer xla: ")
+
+
+def test_figures_that_could_not_be_written_are_not_measured(softmax, tmp_path):
+    with pytest.raises(StitchError, match="cannot be written"):
+        args = ["bench", str(softmax), "--json", str(tmp_path / "no" / "f.json")]
+        bench.run(bench_parser().parse_args(args))
+
+
 @pytest.mark.parametrize("wrong", ["--against tvn", "--shape x", "--shape x=a", "--budget 0"])
-def test_bad_usage_exits_with_2(parser, wrong):
+def test_bad_usage_exits_with_2(wrong):
     with pytest.raises(SystemExit) as exit_info:
-        parser.parse_args(["bench", "m.onnx", *wrong.split()])
+        bench_parser().parse_args(["bench", "m.onnx", *wrong.split()])
     assert exit_info.value.code == 2
 
 

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from tir_schedules.device import available_cpus
+from tvm_stitch.cli.options import add_compile_options, parse_count
 from tvm_stitch.errors import StitchError
 from tvm_stitch.profiling.harness import Crew, Row, compare
 from tvm_stitch.profiling.inputs import random_inputs
@@ -22,12 +23,10 @@ def add_parser(commands) -> None:
     cmd.add_argument("--against", type=_peers, metavar="PEERS", help=f"some of {known}; all")
     cmd.add_argument("--budget", type=_positive, default=300.0, metavar="SECONDS")
     cmd.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
-    cmd.add_argument("--sets", type=int, default=1, help="copies of the inputs to rotate")
-    cmd.add_argument("--target", default="x86", help="(default: %(default)s)")
-    cmd.add_argument("--shape", action="append", type=_shape, default=[], metavar="NAME=1,128")
-    cmd.add_argument("--threads", type=int, default=None, metavar="N")
-    cmd.add_argument("--log", type=Path)
-    cmd.add_argument("--profile", type=Path)
+    cmd.add_argument(
+        "--sets", type=parse_count, default=1, metavar="N", help="copies of the inputs to rotate"
+    )
+    add_compile_options(cmd)
     cmd.set_defaults(run=run)
 
 
@@ -36,9 +35,8 @@ def run(args: argparse.Namespace) -> None:
     peers = [row for name in named for row in AGAINST[name]]
     if args.against is not None:
         refuse_missing(peers)
-    if args.json and not args.json.parent.is_dir():
-        rule = "its folder does not exist"
-        raise StitchError(args.json, rule, "create it or give another --json")
+    if args.json and (args.json.is_dir() or not os.access(args.json.parent, os.W_OK)):
+        raise StitchError(args.json, "it cannot be written", "give another --json")
     threads = args.threads or available_cpus()
     shapes = dict(args.shape)
     inputs = random_inputs(args.model, shapes)
@@ -76,17 +74,6 @@ def _peers(text: str) -> list[str]:
         known = ", ".join(AGAINST)
         raise argparse.ArgumentTypeError(f"no peer {unknown[0]!r}; there are {known}")
     return names
-
-
-def _shape(text: str) -> tuple[str, tuple[int, ...]]:
-    name, _, dims = text.rpartition("=")
-    try:
-        shape = tuple(int(dim) for dim in dims.split(",") if dim)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=1,128") from None
-    if not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=1,128")
-    return name, shape
 
 
 def _positive(text: str) -> float:

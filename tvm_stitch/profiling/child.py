@@ -84,7 +84,7 @@ class Child:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self._read_fd], [], [], left)[0]:
                 self.kill()
-                raise Died(f"not done after {timeout_s:.0f} s")
+                raise Died(f"not done in the {timeout_s:.1f} s left to it")
             chunk = os.read(self._read_fd, 1 << 20)
             if not chunk:
                 raise self._died()
