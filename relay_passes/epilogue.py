@@ -4,36 +4,32 @@ from __future__ import annotations
 
 from tir_schedules.analysis.summary import EXPENSIVE, INJECTIVE, LIGHT
 
+from .group import Group
 from .legality import refuse_node
 from .op_graph import OpNode
 
 
-def epilogue_chain(anchor: OpNode) -> list[OpNode]:
-    """Return the ops that follow `anchor` one for one: element-wise, then a change of layout.
+def epilogue_candidates(group: Group, anchor: OpNode) -> list[OpNode]:
+    """Return ops that read the group point for point: element-wise ones, or a change of layout.
 
-    The chain ends where a value has a second reader or leaves the block, and behind the first
-    change of layout: the tile is stored from there.
+    A change of layout must be the only reader of its value: the tile is stored from there.
     """
-    chain: list[OpNode] = []
-    current = anchor
-    while True:
-        after = _only_reader(current)
-        if after is None or refuse_node(after) is not None:
-            return chain
-        if after.op_class not in (LIGHT, EXPENSIVE, INJECTIVE) or not _same_points(current, after):
-            return chain
-        chain.append(after)
-        current = after
+    members = {id(n) for n in group.nodes}
+    out: dict[int, OpNode] = {}
+    for node in group.nodes:
+        for reader in node.consumers:
+            if id(reader) not in members and _fits(node, reader, anchor):
+                out[id(reader)] = reader
+    return sorted(out.values(), key=lambda n: n.index)
 
 
-def _only_reader(node: OpNode) -> OpNode | None:
-    if node.escapes or len(node.outputs) != 1 or len(node.consumers) != 1:
-        return None
-    return node.consumers[0]
-
-
-def _same_points(node: OpNode, after: OpNode) -> bool:
-    made = node.outputs[0]
-    if len(after.outputs) != 1 or after.outputs[0].elements != made.elements:
+def _fits(node: OpNode, reader: OpNode, anchor: OpNode) -> bool:
+    if refuse_node(reader) is not None or len(reader.outputs) != 1 or len(node.outputs) != 1:
         return False
-    return sum(t is made for t in after.inputs) == 1 or after.op_class == LIGHT
+    if reader.outputs[0].elements != anchor.outputs[0].elements:
+        return False
+    if reader.op_class in (LIGHT, EXPENSIVE):
+        return True
+    if reader.op_class != INJECTIVE or node.escapes or len(node.consumers) != 1:
+        return False
+    return sum(t is node.outputs[0] for t in reader.inputs) == 1

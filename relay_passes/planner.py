@@ -8,7 +8,7 @@ from tir_schedules.analysis.summary import COMPUTE
 from tir_schedules.cpu.accept import accept
 from tir_schedules.device import Device
 
-from .epilogue import epilogue_chain
+from .epilogue import epilogue_candidates
 from .group import Group
 from .legality import refuse_merge, refuse_node
 from .op_graph import OpGraph, OpNode
@@ -56,12 +56,18 @@ class MaximalPlanner:
         return True
 
     def _absorb(self, anchor: OpNode) -> None:
-        """Give a compute-intensive op its element-wise epilogue."""
-        for node in epilogue_chain(anchor):
-            mine, other = self._home[id(anchor)], self._home[id(node)]
-            if refuse_merge(mine, other, self._home) is not None or not self._spend():
-                return
-            self._replace(mine, other)
+        """Give a compute-intensive op its epilogue, as far as it reaches without a cycle."""
+        grown = True
+        while grown:
+            grown = False
+            for node in epilogue_candidates(self._home[id(anchor)], anchor):
+                mine, other = self._home[id(anchor)], self._home[id(node)]
+                if len(other.nodes) > 1 or refuse_merge(mine, other, self._home) is not None:
+                    continue
+                if not self._spend():
+                    return
+                self._replace(mine, other)
+                grown = True
 
     def _try_merge(self, producer: OpNode, consumer: OpNode) -> None:
         left, right = self._home[id(producer)], self._home[id(consumer)]

@@ -10,7 +10,10 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 from tvm.target import Target
 
-from .cpu.template import schedule_prim_func
+from .analysis.summary import is_contraction
+from .cpu.inspect import runs_serial, scalar_loops
+from .cpu.plan import Plan
+from .cpu.template import emit_plan, plan_prim_func
 from .device import Device
 
 logger = logging.getLogger("tvm_stitch.schedule")
@@ -42,12 +45,23 @@ class ApplyStitchSchedules:
         for gvar, func in mod.functions_items():
             if not isinstance(func, tirx.PrimFunc) or "tirx.is_scheduled" in func.attrs:
                 continue
-            scheduled = schedule_prim_func(func, device)
-            if isinstance(scheduled, str):
-                logger.debug("%s: %s", gvar.name_hint, scheduled)
-                self.declined[gvar.name_hint] = scheduled
-                scheduled = func
+            name, scheduled = gvar.name_hint, func
+            plan = plan_prim_func(func, device)
+            if isinstance(plan, str):
+                logger.debug("%s: %s", name, plan)
+                self.declined[name] = plan
+            else:
+                scheduled = emit_plan(plan, func)
+                self._note(name, plan, device)
             out[gvar] = scheduled.with_attrs(
                 {"tirx.is_scheduled": True, "op_pattern": _OPAQUE_PATTERN}
             )
         return out
+
+    def _note(self, name: str, plan: Plan, device: Device) -> None:
+        if any(is_contraction(s) for s in plan.space.kernel.stages):
+            self.fallbacks.add(name)
+        if device.threads > 1 and runs_serial(plan):
+            self.serial.add(name)
+        if scalar_loops(plan):
+            self.scalar.add(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..analysis.atoms import Node, Space, atomize
 from ..analysis.coalesce import coalesce
 from ..analysis.cost import expensive_ops, light_ops
-from ..analysis.expr import Tensor, dtype_bytes
+from ..analysis.expr import Tensor
 from ..analysis.inline import inline_stages
 from ..analysis.stage import Kernel
 from ..analysis.widen import widen
@@ -133,29 +133,23 @@ def _combine_phase(partial: tuple[Node, ...], space: Space, device: Device) -> P
 def _workspace(space: Space, phases: list[Phase]) -> tuple[Tensor, ...]:
     """Return intermediates that one phase writes and a later one reads."""
     outputs = {id(t) for t in space.kernel.outputs}
-    home = {}
+    starts: dict[int, int] = {}
+    ends: dict[int, int] = {}
     for number, phase in enumerate(phases):
         for node in phase.nodes:
-            home[id(node)] = number
+            starts.setdefault(id(node), number)
+            ends[id(node)] = number
     found = {}
     for edge in space.edges:
         tensor = edge.producer.stage.out
-        if id(tensor) not in outputs and home[id(edge.producer)] != home[id(edge.consumer)]:
+        if id(tensor) not in outputs and ends[id(edge.producer)] != starts[id(edge.consumer)]:
             found[id(tensor)] = tensor
     return tuple(found.values())
 
 
 def _tile_bytes(phase: Phase, space: Space) -> int:
-    outputs = {id(t) for t in space.kernel.outputs}
     if phase.combine:
         return 0
-    return sum(buffer_bytes(n, phase) for n in phase.nodes if id(n.stage.out) not in outputs)
-
-
-def moved_bytes(space: Space) -> int:
-    """Return inputs once plus outputs once."""
-    kernel = space.kernel
-    read = {id(ld.tensor): ld.tensor for s in kernel.stages for ld in s.loads()}
-    params = {id(p) for p in kernel.params}
-    total = sum(t.elements * dtype_bytes(t.dtype) for k, t in read.items() if k in params)
-    return total + sum(t.bytes for t in kernel.outputs if id(t) not in read)
+    free = {id(t) for t in space.kernel.outputs} | phase.registers(space)
+    free |= {id(n.stage.out) for n in phase.partial}
+    return sum(buffer_bytes(n, phase) for n in phase.nodes if id(n.stage.out) not in free)

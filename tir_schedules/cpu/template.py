@@ -28,7 +28,10 @@ def plan_prim_func(func: tirx.PrimFunc, device: Device) -> Plan | str:
 def schedule_prim_func(func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc | str:
     """Return `func` rewritten by the template, or why it declines."""
     plan = plan_prim_func(func, device)
-    if isinstance(plan, str):
-        return plan
+    return plan if isinstance(plan, str) else emit_plan(plan, func)
+
+
+def emit_plan(plan: Plan, func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return the scheduled PrimFunc of a plan made for `func`."""
     kept = {k: v for k, v in func.attrs.items() if k in ("global_symbol", "op_pattern", "target")}
     return materialise_lets(emit_prim_func(plan, kept))
