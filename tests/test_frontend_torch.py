@@ -87,3 +87,21 @@ def test_products_keep_the_type_of_their_operands(dtype):
     (got,) = run_stock(imported, {imported.inputs[0].name: x.numpy()})
     want = net(x).detach().numpy()
     np.testing.assert_allclose(got, want, rtol=2e-2 if dtype == "float16" else 1e-12, atol=1e-3)
+
+
+def test_tied_parameters_are_stored_once():
+    class Tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = torch.nn.Embedding(600, 512)
+            self.head = torch.nn.Linear(512, 600, bias=False)
+            self.head.weight = self.embed.weight
+
+        def forward(self, ids):
+            return self.head(self.embed(ids))
+
+    net, ids = Tied().eval(), torch.tensor([1, 599])
+    imported = import_model(torch.export.export(net, (ids,)))
+    assert sum(w.nbytes for w in imported.weights) == 600 * 512 * 4
+    (got,) = run_stock(imported, {"ids": ids.numpy()})
+    np.testing.assert_allclose(got, net(ids).detach().numpy(), rtol=1e-4, atol=1e-4)

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 
 from tvm_stitch.frontend.graph import Graph, bodies
 
 SAMPLE_BYTES = 4096
+Key = TypeVar("Key")
 
 
 def share_constants(graph: Graph) -> None:
     """Let equal constants (dtype, shape, bytes) have one name, the first."""
-    groups: dict[tuple, list[str]] = {}
-    renamed: dict[str, str] = {}
     outputs = {output.name for output in graph.outputs}
-    for name, array in graph.constants.items():
-        twins = groups.setdefault(_sample(array), [])
-        same = next((t for t in twins if _equal(graph.constants[t], array)), None)
-        if same is None or name in outputs:
-            twins.append(name)
-        else:
-            renamed[name] = same
+    renamed = {name: first for name, first in find_twins(graph.constants).items()
+               if name not in outputs}  # fmt: skip
     rename_inputs(graph.nodes, renamed)
     graph.drop_unused()
+
+
+def find_twins(arrays: Mapping[Key, np.ndarray]) -> dict[Key, Key]:
+    """Return, for each array that equals an earlier one, the earlier one's key."""
+    groups: dict[tuple, list[Key]] = {}
+    first: dict[Key, Key] = {}
+    for key, array in arrays.items():
+        group = groups.setdefault(_sample(array), [])
+        same = next((other for other in group if _equal(arrays[other], array)), None)
+        if same is None:
+            group.append(key)
+        else:
+            first[key] = same
+    return first
 
 
 def rename_inputs(nodes, renamed: dict[str, str]) -> None:
@@ -50,6 +60,8 @@ def _sample(array: np.ndarray) -> tuple:
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    if one.ctypes.data == other.ctypes.data and one.strides == other.strides:
+        return True
     return np.array_equal(_bytes(one), _bytes(other))
 
 

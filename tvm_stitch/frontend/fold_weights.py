@@ -9,19 +9,28 @@ import numpy as np
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from tvm_stitch.frontend.dedupe import find_twins
 from tvm_stitch.frontend.fold import DUPLICATE_SHARE, GROWTH_FREE_BYTES
 
 
 def fold_weights(
-    main: relax.Function, inputs: int, weights: Sequence[np.ndarray]
+    main: relax.Function,
+    inputs: int,
+    weights: Sequence[np.ndarray],
+    duplicate_share: float = DUPLICATE_SHARE,
 ) -> tuple[relax.Function, list[np.ndarray]]:
-    """Fold over the parameters from `inputs` on; the result keeps only weights that are used.
+    """Fold over the parameters from `inputs` on; the result keeps each used weight once.
+
+    Copies of weights that stay in use may add `duplicate_share` of all weights' bytes.
 
     rewrite:
         main(x, w): lv = permute_dims(w); gv = matmul(x, lv)
       -> main(x, lv): gv = matmul(x, lv)
     """
-    folder = _Folder(dict(zip(main.params[inputs:], weights, strict=True)), _uses(main))
+    arrays = dict(zip(main.params[inputs:], weights, strict=True))
+    budget = int(duplicate_share * sum(array.nbytes for array in weights))
+    folder = _Folder(arrays, _uses(main), budget)
+    folder.share_twins()
     body = folder.visit_expr(main.body)
     used = relax.analysis.free_vars(relax.Function([], body, main.ret_ty, main.is_pure))
     kept = [var for var in folder.arrays if any(var.same_as(other) for other in used)]
@@ -70,10 +79,17 @@ def _evaluator(value: relax.Expr) -> Callable[[np.ndarray], np.ndarray] | None:
 class _Folder(PyExprMutator):
     """Turns bindings over weights into parameters; `arrays` holds all weights, folded ones too."""
 
-    def __init__(self, arrays: dict[relax.Var, np.ndarray], uses: Counter[relax.Var]) -> None:
+    def __init__(
+        self, arrays: dict[relax.Var, np.ndarray], uses: Counter[relax.Var], budget_bytes: int
+    ) -> None:
         super().__init__()
-        self.arrays, self._uses = arrays, uses
-        self._budget = DUPLICATE_SHARE * sum(array.nbytes for array in arrays.values())
+        self.arrays, self._uses, self._budget = arrays, uses, budget_bytes
+
+    def share_twins(self) -> None:
+        """Let equal weights be one parameter."""
+        for twin, first in find_twins(self.arrays).items():
+            self.set_var_remap(twin, first)
+            self._uses[first] += self._uses[twin]
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         evaluate = _evaluator(binding.value)
@@ -91,7 +107,7 @@ class _Folder(PyExprMutator):
 
     def _affords(self, var: relax.Var, source: np.ndarray, array: np.ndarray) -> bool:
         """Refuse large copies of a weight that others still read, beyond the budget."""
-        if self._uses[var] <= 1 or np.shares_memory(source, array):
+        if self._uses[self.visit_expr(var)] <= 1 or np.shares_memory(source, array):
             return True
         added = array.nbytes if array.nbytes > GROWTH_FREE_BYTES else 0
         self._budget -= added
