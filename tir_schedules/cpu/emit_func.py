@@ -12,6 +12,7 @@ from .emit_combine import emit_combine
 from .emit_nest import NestEmitter
 from .plan import Phase, Plan
 from .storage import Storage
+from .streaming import fence, import_code
 
 
 def emit_prim_func(plan: Plan, attrs: dict[str, object]) -> tirx.PrimFunc:
@@ -26,7 +27,10 @@ def emit_prim_func(plan: Plan, attrs: dict[str, object]) -> tirx.PrimFunc:
     body: list[tirx.Stmt] = [*storage.declarations(), *phases]
     if len(plan.phases) > 1 and plan.parallel:
         body = [*storage.declarations(), _one_region(phases)]
-    root = s_tir.SBlock([], [], [], "root", tirx.SeqStmt(body) if len(body) > 1 else body[0])
+    whole = sequence(body)
+    if plan.streamed:
+        whole = import_code(whole, plan.streamed, plan.vector_bytes)
+    root = s_tir.SBlock([], [], [], "root", whole)
     func = tirx.PrimFunc(params, s_tir.SBlockRealize([], tirx.IntImm("bool", 1), root))
     return func.with_attr({**attrs, "s_tir": True, "tirx.noalias": True})
 
@@ -70,6 +74,8 @@ class _PhaseEmitter:
                 row, 0, rows, tirx.ForKind.SERIAL, sequence([tirx.Bind(tile, number), body])
             )
         body = sequence([*buffers, body])
+        if plan.streamed:
+            body = sequence([body, fence()])
         if tasks == 1 and per_task == 1:
             body = sequence([tirx.Bind(task, _zero()), body])
         return tasks_loop(task, tasks, body, plan)

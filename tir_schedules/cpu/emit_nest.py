@@ -213,6 +213,7 @@ class NestEmitter:
         self._forward = {}
         values = self._values
         stores: list[tirx.Stmt] = []
+        streams: list[tuple[Node, ir.Var]] = []
         for node in self._group.nodes:
             share([values[id(node)]], scope, self._emitter)
             value = self._emitter.emit(values[id(node)], scope)
@@ -227,12 +228,25 @@ class NestEmitter:
                 stores += scope.stores
                 scope.stores = []
                 self._forward[id(node.stage.out)] = value
-            if id(node.stage.out) not in self._registers:
+            if self._streams(node, width):
+                lanes = tirx.decl_buffer((width,), node.stage.out.dtype, "lanes")
+                stores.append(tirx.BufferStore(lanes, value, [lane]))
+                streams.append((node, lanes))
+            elif id(node.stage.out) not in self._registers:
                 stores.append(self._store(node, value))
         body = _sequence(stores)
         if lane is not None:
             body = tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, body)
-        return [*scope.allocs, body]
+        allocs = [*scope.allocs, *(tirx.AllocBuffer(lanes) for _, lanes in streams)]
+        if start is not None:
+            self._position.loops[self._vector] = start
+        after = [s for n, b in streams for s in self._storage.stream(n, b, width, self._position)]
+        return [*allocs, body, *after]
+
+    def _streams(self, node: Node, width: int) -> bool:
+        if width == 1 or node.store.stride(self._vector) != 1:
+            return False
+        return node not in self._phase.partial and self._storage.streams(node, width)
 
     def _is_read_here(self, node: Node) -> bool:
         return any(ld.tensor is node.stage.out for ld in self._reads)

@@ -78,6 +78,8 @@ class Plan:
     parallel: bool
     tasks: int
     workspace: tuple[Tensor, ...] = ()  # intermediates that live across a barrier
+    streamed: tuple[Tensor, ...] = ()  # outputs stored past the caches
+    vector_bytes: int = 64
     tile_bytes: int = 0
     notes: tuple[str, ...] = field(default=())
 

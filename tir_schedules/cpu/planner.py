@@ -17,6 +17,7 @@ from ..analysis.widen import widen
 from ..device import Device
 from .loops import group_loops
 from .plan import LoopGroup, Phase, Plan, buffer_bytes
+from .streaming import can_stream
 from .tiling import WANTED_TILES, Tiling, choose_tiling
 
 PARALLEL_NS = 20_000  # below this much serial work a parallel region (3-6 us) does not pay
@@ -47,7 +48,16 @@ def plan_space(space: Space, device: Device) -> Plan | str:
     workspace = _workspace(space, phases)
     tile_bytes = max(_tile_bytes(p, space) for p in phases)
     tasks = max(min(p.tiles(), max(_MAX_TASKS, 4 * device.threads)) for p in phases)
-    return Plan(space, tuple(phases), parallel, tasks, workspace, tile_bytes)
+    return Plan(
+        space,
+        tuple(phases),
+        parallel,
+        tasks,
+        workspace,
+        _streamed(space, device),
+        device.vector_bytes,
+        tile_bytes,
+    )
 
 
 def estimate_ns(node: Node) -> float:
@@ -145,6 +155,18 @@ def _workspace(space: Space, phases: list[Phase]) -> tuple[Tensor, ...]:
         if id(tensor) not in outputs and ends[id(edge.producer)] != starts[id(edge.consumer)]:
             found[id(tensor)] = tensor
     return tuple(found.values())
+
+
+def _streamed(space: Space, device: Device) -> tuple[Tensor, ...]:
+    """Return the outputs that fit no cache and that the kernel does not read again."""
+    if device.vector_bytes < 32:
+        return ()
+    read = {id(ld.tensor) for s in space.kernel.stages for ld in s.loads()}
+    return tuple(
+        t
+        for t in space.kernel.outputs
+        if t.bytes > device.l3_bytes and id(t) not in read and can_stream(t.dtype)
+    )
 
 
 def _tile_bytes(phase: Phase, space: Space) -> int:

@@ -11,6 +11,7 @@ from ..analysis.expr import Axis, Expr, Load, Tensor, dtype_bytes
 from ..analysis.index import normalize
 from .emit_expr import INDEX, cast
 from .plan import Phase, Plan, buffer_atoms
+from .streaming import stream
 
 
 class Storage:
@@ -103,6 +104,21 @@ class Storage:
         layout = self._layout[id(tensor)]
         offset = total([(s, position.inner(a)) for a, s in layout.items()])
         return tirx.BufferStore(self._tiles[id(tensor)], value, [offset])
+
+    def streams(self, node: Node, width: int) -> bool:
+        """Return whether `width` lanes of the node's result go past the caches."""
+        tensor = node.stage.out
+        whole = width * dtype_bytes(tensor.dtype) % self._plan.vector_bytes == 0
+        return whole and any(t is tensor for t in self._plan.streamed)
+
+    def stream(
+        self, node: Node, lanes: ir.Var, width: int, position: Position
+    ) -> list[tirx.Stmt]:
+        """Return the streaming stores of `lanes` at `position`."""
+        tensor = node.stage.out
+        offset = self._global(node.store, position, None)
+        flat = self._flat[id(tensor)]
+        return stream(flat, offset, lanes, width, tensor.dtype, self._plan.vector_bytes)
 
     def store_partial(
         self, node: Node, value: ir.Expr, piece: ir.Expr, position: Position
