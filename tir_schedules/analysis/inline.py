@@ -77,6 +77,8 @@ def _should_inline(stage: Stage, readers: list[Stage]) -> bool:
     evaluations = sum(r.domain for r, _ in uses)
     if any(r.reduction is not None and _is_window(ld) for r, ld in uses) and _is_guarded(stage):
         return False
+    if stage.domain == 1:
+        return True  # the loop nests hoist it to where a tile begins
     if heavy:
         return evaluations <= stage.domain and len(uses) == 1
     if light == 0:

@@ -17,7 +17,7 @@ def emit_combine(group: LoopGroup, storage: Storage) -> tirx.Stmt:
     elements, rule = node.stage.out.elements, node.stage.reduction
     lanes = group.lanes if elements % group.lanes == 0 else 1
     dtype = node.stage.value.dtype
-    acc = tirx.decl_buffer((lanes,), dtype, "acc", scope="local")
+    acc = tirx.decl_buffer((lanes,), dtype, "acc")
     strip, piece = tirx.Var("strip", INDEX), tirx.Var("piece", INDEX)
 
     def over(make) -> tirx.Stmt:

@@ -267,7 +267,7 @@ class NestEmitter:
         start = identity(node.stage.reduction, dtype)
         if not reduce.in_lanes:
             return self._fill(reduce, start)
-        reduce.acc = tirx.decl_buffer((width,), dtype, "acc", scope="local")
+        reduce.acc = tirx.decl_buffer((width,), dtype, "acc")
         lane = tirx.Var("lane", INDEX)
         fill = tirx.BufferStore(reduce.acc, start, [lane])
         kind = tirx.ForKind.VECTORIZED
