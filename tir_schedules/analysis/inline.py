@@ -8,10 +8,8 @@ cost more than a tile buffer.
 
 from __future__ import annotations
 
-from collections import defaultdict
-
-from .cost import expensive_ops, light_ops
-from .expr import Axis, AxisRef, Expr, Load, Op, Tensor, transform, walk
+from .cost import expensive_ops, is_data_dependent, light_ops
+from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, transform, walk
 from .index import canonical, normalize
 from .stage import Kernel, Stage, substitute_axes
 
@@ -119,13 +117,15 @@ def _inline_into(reader: Stage, producer: Stage) -> Stage:
         terms = normalize(expr).terms
         base = terms[0].base if terms else None
         axes.append(base if isinstance(base, Axis) else None)
+    # An axis of one element shows in no index, but the value may still name it.
+    single: dict[int, Expr] = {id(a): Const(0, "int64") for a in producer.axes if a.extent == 1}
 
     def rule(node: Expr) -> Expr | None:
         if not isinstance(node, Load) or node.tensor is not producer.out:
             return None
         index = [transform(i, rule) for i in node.index]
         values = {id(a): i for a, i in zip(axes, index, strict=True) if a is not None}
-        return substitute_axes(producer.value, values)
+        return substitute_axes(producer.value, {**single, **values})
 
     return Stage(
         reader.name,
@@ -138,21 +138,22 @@ def _inline_into(reader: Stage, producer: Stage) -> Stage:
 
 
 def _canonical_loads(stage: Stage) -> Stage:
+    """Normalise indices; those read from a tensor are clamped, so that none leaves its buffer."""
+
     def rule(node: Expr) -> Expr | None:
-        if isinstance(node, Load):
-            inner = tuple(canonical(transform(i, rule)) for i in node.index)
-            return Load(node.tensor, inner)
-        return None
+        if not isinstance(node, Load):
+            return None
+        index = []
+        for expr, extent in zip(node.index, node.tensor.shape, strict=True):
+            inner = canonical(transform(expr, rule))
+            index.append(_clamp(inner, extent) if is_data_dependent(inner) else inner)
+        return Load(node.tensor, tuple(index))
 
     value = transform(stage.value, rule)
     index = tuple(canonical(i) for i in stage.out_index)
     return Stage(stage.name, stage.out, stage.axes, index, value, stage.reduction)
 
 
-def consumers(kernel: Kernel) -> dict[int, list[Stage]]:
-    """Return the stages that read each tensor, keyed by the tensor's id."""
-    out: dict[int, list[Stage]] = defaultdict(list)
-    for stage in kernel.stages:
-        for tensor in {id(ld.tensor): ld.tensor for ld in stage.loads()}.values():
-            out[id(tensor)].append(stage)
-    return out
+def _clamp(index: Expr, extent: int) -> Expr:
+    last = Op("Min", (index, Const(extent - 1, index.dtype)), index.dtype)
+    return Op("Max", (last, Const(0, index.dtype)), index.dtype)

@@ -60,6 +60,7 @@ class NestEmitter:
         self._forward: dict[int, ir.Expr] = {}
         self._reduces_here = [self._reduce(n) for n in group.nodes if self._reduces(n)]
         self._depths: dict[Expr, int] = {}
+        self._rows, self._row, self._width = 1, 0, 1
 
     # Levels: loops[0..strip) | strip of the vector dimension | loops[strip..n-1) | lanes.
 
@@ -93,9 +94,11 @@ class NestEmitter:
         for reduce in here:
             out += self._open(reduce, self._group.lanes if self._lane_reduced(reduce) else 1)
         if not self._dims:
-            out += self._point(1, None, None)
+            out += self._point(1, None)
         elif level == self._strip_at:
             out += self._strip()
+        elif level == self._strip_at - 1 and self._group.rows > 1:
+            out += self._row_blocks(level)
         else:
             atom = self._dims[level]
             var = self._position.loops[atom]
@@ -103,6 +106,32 @@ class NestEmitter:
             out.append(tirx.For(var, 0, self._extent(atom), tirx.ForKind.SERIAL, body))
         for reduce in here:
             out += self._close(reduce)
+        return out
+
+    def _row_blocks(self, level: int) -> list[tirx.Stmt]:
+        """Emit the loop over rows in blocks that share the loads of a strip."""
+        atom, rows = self._dims[level], self._group.rows
+        extent = self._extent(atom)
+        block = tirx.Var("block", INDEX)
+
+        def at(start: ir.Expr, count: int) -> tirx.Stmt:
+            self._position.loops[atom], self._rows = start, count
+            return _sequence(self._level(level + 1))
+
+        whole = tirx.FloorDiv(extent, tirx.IntImm(INDEX, rows))
+        if isinstance(extent, tirx.IntImm):
+            whole = tirx.IntImm(INDEX, int(extent) // rows)
+        out = [tirx.For(block, 0, whole, tirx.ForKind.SERIAL, at(block * rows, rows))]
+        chunk = self._phase.inner_extent(atom)
+        last = atom.extent - atom.extent // chunk * chunk or chunk
+        if last % rows:
+            start = tirx.IntImm(INDEX, last // rows * rows)
+            rest = at(start, last % rows)
+            if atom in self._phase.chunks and atom.extent % chunk:
+                number = tirx.IntImm(INDEX, atom.extent // chunk)
+                rest = tirx.IfThenElse(tirx.EQ(self._position.outer[atom], number), rest, None)
+            out.append(rest)
+        self._rows = 1
         return out
 
     def _in_strip(self, reduce: _Reduce) -> bool:
@@ -189,7 +218,7 @@ class NestEmitter:
         out: list[tirx.Stmt] = []
         for reduce in here:
             out += self._open(reduce, width)
-        body = self._point(width, start, inner)
+        body = self._row_points(width, start, inner)
         for atom in reversed(inner):
             var = self._position.loops[atom]
             body = [
@@ -200,12 +229,24 @@ class NestEmitter:
             out += self._close_strip(reduce, start, width)
         return out
 
-    def _point(
-        self, width: int, start: ir.Expr | None, inner: tuple[Atom, ...] | None
+    def _row_points(
+        self, width: int, start: ir.Expr, inner: tuple[Atom, ...]
     ) -> list[tirx.Stmt]:
-        """Emit the body: every node's value at one point, `width` lanes of it."""
-        for atom in inner or ():
+        for atom in inner:
             self._position.loops[atom] = tirx.Var(atom.name, INDEX)
+        if self._rows == 1:
+            return self._point(width, start)
+        row = self._dims[self._strip_at - 1]
+        first = self._position.loops[row]
+        out: list[tirx.Stmt] = []
+        for self._row in range(self._rows):
+            self._position.loops[row] = total([(1, first)], self._row)
+            out += self._point(width, start)
+        self._position.loops[row], self._row = first, 0
+        return out
+
+    def _point(self, width: int, start: ir.Expr | None) -> list[tirx.Stmt]:
+        """Emit the body: every node's value at one point, `width` lanes of it."""
         lane = tirx.Var("lane", INDEX) if width > 1 else None
         if start is not None:
             self._position.loops[self._vector] = start if lane is None else start + lane
@@ -267,6 +308,8 @@ class NestEmitter:
         start = identity(node.stage.reduction, dtype)
         if not reduce.in_lanes:
             return self._fill(reduce, start)
+        rows, self._width = self._rows if self._in_strip(reduce) else 1, width
+        width *= rows
         reduce.acc = tirx.decl_buffer((width,), dtype, "acc")
         lane = tirx.Var("lane", INDEX)
         fill = tirx.BufferStore(reduce.acc, start, [lane])
@@ -314,7 +357,7 @@ class NestEmitter:
     def _accumulate(self, reduce: _Reduce, value: ir.Expr, lane: ir.Var | None) -> tirx.Stmt:
         rule = reduce.node.stage.reduction
         if reduce.in_lanes:
-            index = lane if lane is not None else tirx.IntImm(INDEX, 0)
+            index = total([(1, lane)] if lane is not None else [], self._row * self._width)
             old = tirx.BufferLoad(reduce.acc, [index])
             return tirx.BufferStore(reduce.acc, combine(rule, old, value), [index])
         place = self._store(reduce.node, value)
@@ -331,18 +374,21 @@ class NestEmitter:
         return []
 
     def _close_strip(self, reduce: _Reduce, start: ir.Expr, width: int) -> list[tirx.Stmt]:
-        lane = tirx.Var("lane", INDEX)
-        saved = self._position.loops[self._vector]
-        if width == 1:
-            self._position.loops[self._vector] = start
-            value = tirx.BufferLoad(reduce.acc, [tirx.IntImm(INDEX, 0)])
-            out = [self._store(reduce.node, value)]
-        else:
-            self._position.loops[self._vector] = start + lane
-            value = tirx.BufferLoad(reduce.acc, [lane])
+        saved = dict(self._position.loops)
+        out: list[tirx.Stmt] = []
+        for row in range(self._rows):
+            lane = tirx.Var("lane", INDEX)
+            if self._rows > 1:
+                atom = self._dims[self._strip_at - 1]
+                self._position.loops[atom] = total([(1, saved[atom])], row)
+            parts = [(1, lane)] if width > 1 else []
+            self._position.loops[self._vector] = total([(1, start), *parts])
+            value = tirx.BufferLoad(reduce.acc, [total(parts, row * width)])
             body = self._store(reduce.node, value)
-            out = [tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, body)]
-        self._position.loops[self._vector] = saved
+            if width > 1:
+                body = tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, body)
+            out.append(body)
+        self._position.loops = saved
         return out
 
     # What expressions ask for
@@ -385,7 +431,7 @@ class NestEmitter:
         for atom in atoms:
             if atom in self._dims:
                 place = self._dims.index(atom)
-                inside = place >= self._strip_at
+                inside = place >= self._strip_at - (self._group.rows > 1)
                 depth = max(depth, self._strip_at + 1 if inside else place + 1)
         return depth
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..analysis.atoms import Atom, Edge, Node
 from ..device import Device
 from . import guards
+from .contraction import ROWS, lanes_of, register_tile
 from .plan import LoopGroup, Phase
 from .vectors import lanes_for, vector_atom
 
@@ -99,6 +100,10 @@ def _order_allowed(node: Node, dims: tuple[Atom, ...]) -> bool:
 
 def _finish(nest: _Nest, phase: Phase, device: Device) -> LoopGroup:
     nodes, dims = tuple(nest.nodes), nest.dims
+    if len(nodes) == 1:
+        product = _register_tile(nodes[0], dims, phase, device)
+        if product is not None:
+            return product
     last = max(0, len(dims) - 1)
     if nest.vector is None:
         return LoopGroup(nodes, dims, 1, last)
@@ -113,6 +118,25 @@ def _finish(nest: _Nest, phase: Phase, device: Device) -> LoopGroup:
     if level < last and not any(n.reduced for n in nodes):
         lanes = min(lanes, device.vector_bytes // 4)
     return LoopGroup(nodes, dims, lanes, level)
+
+
+def _register_tile(
+    node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device
+) -> LoopGroup | None:
+    """Order a contraction's loops as rows, strip, reduction, lanes."""
+    tile = register_tile(node, device)
+    if tile is None or tile.lane not in dims or tile.row not in dims:
+        return None
+    if guards.cuts(node, tile.lane) != []:
+        return None
+    outer = [d for d in dims if d in node.spatial and d not in (tile.row, tile.lane)]
+    reduced = [d for d in dims if d in node.reduced]
+    order = (*outer, tile.row, *reduced, tile.lane)
+    lanes = lanes_of(device, phase.inner_extent(tile.lane))
+    if lanes == 1:
+        return None
+    rows = min(ROWS, phase.inner_extent(tile.row))
+    return LoopGroup((node,), order, lanes, len(outer) + 1, rows)
 
 
 def _strip_level(nest: _Nest, phase: Phase) -> int:

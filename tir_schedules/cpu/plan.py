@@ -14,13 +14,15 @@ class LoopGroup:
 
     `lanes` is 1 where no dimension is contiguous. The loop over strips of the last dimension stands
     inside `strip_level` of the other loops: all of them, or fewer for a blocked transpose and for a
-    reduction whose accumulators stay in the registers of one strip.
+    reduction whose accumulators stay in the registers of one strip. `rows` of the loop just outside
+    the strip share its loads: a register tile of rows x lanes accumulators.
     """
 
     nodes: tuple[Node, ...]
     dims: tuple[Atom, ...]
     lanes: int
     strip_level: int
+    rows: int = 1
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..analysis.atoms import Atom, Edge, Node
 from ..analysis.expr import dtype_bytes
 from ..device import Device
+from .contraction import register_tile, tile_atoms
 from .vectors import vector_atom
 
 WANTED_TILES = 64  # a fixed number: partial sums are split by shape, never by thread count
@@ -35,6 +36,10 @@ def choose_tiling(nodes: list[Node], edges: tuple[Edge, ...], device: Device) ->
     loose = {a for e in inner_edges for a in e.loose}
     lead = max(nodes, key=lambda n: n.stage.domain)
     common = [a for a in lead.spatial if all(a in n.spatial for n in nodes) and a not in loose]
+    product = register_tile(lead, device)
+    placed = tile_atoms(product, common) if product is not None else None
+    if placed is not None:
+        return Tiling(*placed)
     tiling = _spatial_tiling(nodes, common, lead, device)
     if tiling.tiles() >= WANTED_TILES:
         return tiling

@@ -1,0 +1,83 @@
+"""The plain schedule of a matrix product or convolution: a register tile, no packing.
+
+One operand runs along the lanes, the other is a scalar a row: rows x lanes accumulators stay in
+registers over the whole reduction. It is the fallback until a packed template takes these kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..analysis.atoms import Access, Atom, Node
+from ..analysis.summary import is_contraction
+from ..device import Device
+from .vectors import vector_atom
+
+ROWS = 8  # with two registers of lanes: 16 accumulators, 2 loads, of 32 registers (AVX-512)
+_ROW_CHUNK = 4 * ROWS
+_LANE_REGISTERS = 2
+_LANE_CHUNK = 4  # strips of lanes in a tile: the operand along the lanes is read from L2 again
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """`row` and `lane` are atoms of the output; a tile takes `row_chunk` x `lane_chunk` of them."""
+
+    row: Atom
+    lane: Atom
+    row_chunk: int
+    lane_chunk: int
+
+
+def register_tile(node: Node, device: Device) -> RegisterTile | None:
+    """Return the register tile of a contraction, None if its operands do not allow one."""
+    if not is_contraction(node.stage):
+        return None
+    lane = vector_atom(node, node.atoms)
+    if lane is None or lane not in node.spatial:
+        return None
+    along = [a for a in node.reads.values() if a.stride(lane) == 1]
+    across = [a for a in node.reads.values() if a.stride(lane) == 0 and _moves(a, node)]
+    rows = [
+        atom
+        for atom in node.spatial
+        if atom is not lane
+        and all(a.stride(atom) == 0 for a in along)
+        and any(a.stride(atom) not in (0, None) for a in across)
+    ]
+    if not along or not rows:
+        return None
+    row = max(rows, key=lambda a: a.extent)
+    lanes = device.vector_bytes // 4 * _LANE_REGISTERS
+    return RegisterTile(
+        row, lane, min(row.extent, _ROW_CHUNK), min(lane.extent, lanes * _LANE_CHUNK)
+    )
+
+
+def _moves(access: Access, node: Node) -> bool:
+    return any(access.stride(a) not in (0, None) for a in node.reduced)
+
+
+def lanes_of(device: Device, extent: int) -> int:
+    """Return the lanes of a register tile: two registers, fewer on a short axis."""
+    lanes = device.vector_bytes // 4 * _LANE_REGISTERS
+    while lanes > extent:
+        lanes //= 2
+    return max(1, lanes)
+
+
+def tile_atoms(
+    tile: RegisterTile, common: list[Atom]
+) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
+    """Return tile atoms and chunks: lane chunks outside row chunks, so that one operand stays in L2."""
+    if tile.row not in common or tile.lane not in common:
+        return None
+    chunks = {}
+    rest = [a for a in common if a not in (tile.row, tile.lane)]
+    order = list(rest)
+    for atom, chunk in ((tile.lane, tile.lane_chunk), (tile.row, tile.row_chunk)):
+        if chunk < atom.extent:
+            chunks[atom] = chunk
+            order.append(atom)
+    return tuple(order), chunks
+
