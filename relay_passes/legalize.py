@@ -1,10 +1,133 @@
-"""How Relax ops become TensorIR where TVM's own way is wrong or narrow."""
+"""How Relax ops become TensorIR where TVM's own way is wrong or narrow.
+
+`topi.layer_norm` and its kin take the variance as E[x^2] - E[x]^2, which cancels when the mean is
+large, and refuse float64 and bfloat16; `isnan` refuses bfloat16 and keeps loops out of vector lanes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvm import relax
+from tvm import relax, te, tirx, topi
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
-LEGALIZATIONS: dict[str, Legalizer] = {}
+_HALF = ("float16", "bfloat16")
+
+
+def _layer_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    attrs = call.attrs
+
+    def compute(x: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
+        axes = [int(a) % len(x.shape) for a in attrs.axes]
+        scaled = _normalized(x, axes, float(attrs.epsilon))
+        if attrs.scale:
+            scaled = scaled * _along(gamma, axes, len(x.shape))
+        if attrs.center:
+            scaled = scaled + _along(beta, axes, len(x.shape))
+        return topi.cast(scaled, x.dtype)
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="layer_norm")
+
+
+def _rms_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    attrs = call.attrs
+
+    def compute(x: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        axes = [int(a) % len(x.shape) for a in attrs.axes]
+        wide = _wide(x)
+        scale = _inverse_root(_mean(wide * wide, axes), float(attrs.epsilon))
+        return topi.cast(wide * scale * _along(weight, axes, len(x.shape)), x.dtype)
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="rms_norm")
+
+
+def _group_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    attrs = call.attrs
+
+    def compute(x: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
+        shape, rank = list(x.shape), len(x.shape)
+        channel, groups = int(attrs.channel_axis) % rank, int(attrs.num_groups)
+        size = shape[channel] // groups
+        split = [*shape[:channel], groups, size, *shape[channel + 1 :]]
+        axes = sorted({channel + 1, *(_shifted(int(a) % rank, channel) for a in attrs.axes)})
+        value = topi.reshape(_normalized(topi.reshape(x, split), axes, float(attrs.epsilon)), shape)
+        if attrs.scale:
+            value = value * _along(gamma, [channel], rank)
+        if attrs.center:
+            value = value + _along(beta, [channel], rank)
+        return topi.cast(value, x.dtype)
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="group_norm")
+
+
+def _instance_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    attrs = call.attrs
+
+    def compute(x: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
+        rank = len(x.shape)
+        channel = int(attrs.channel_axis) % rank
+        value = _normalized(x, [int(a) % rank for a in attrs.axes], float(attrs.epsilon))
+        if attrs.scale:
+            value = value * _along(gamma, [channel], rank)
+        if attrs.center:
+            value = value + _along(beta, [channel], rank)
+        return topi.cast(value, x.dtype)
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="instance_norm")
+
+
+def _isnan(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    def compute(x: te.Tensor) -> te.Tensor:
+        if not str(x.dtype).startswith(("float", "bfloat")):
+            return topi.full(x.shape, "bool", False)
+        wide = _wide(x)
+        # TVM folds x != x to false; NaN is what is not within infinity.
+        infinity = tirx.FloatImm(wide.dtype, float("inf"))
+        return te.compute(x.shape, lambda *i: tirx.Not(tirx.abs(wide(*i)) <= infinity))
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="isnan")
+
+
+def _normalized(x: te.Tensor, axes: list[int], epsilon: float) -> te.Tensor:
+    """Return (x - mean) / sqrt(variance + epsilon) in two passes."""
+    wide = _wide(x)
+    centred = wide - _mean(wide, axes)
+    return centred * _inverse_root(_mean(centred * centred, axes), epsilon)
+
+
+def _mean(x: te.Tensor, axes: list[int]) -> te.Tensor:
+    count = 1
+    for axis in axes:
+        count = count * x.shape[axis]
+    total = topi.sum(x, axis=axes, keepdims=True)
+    return total / tirx.Cast(x.dtype, tirx.convert(count))
+
+
+def _inverse_root(x: te.Tensor, epsilon: float) -> te.Tensor:
+    one = tirx.FloatImm(x.dtype, 1.0)
+    return te.compute(x.shape, lambda *i: one / tirx.sqrt(x(*i) + tirx.FloatImm(x.dtype, epsilon)))
+
+
+def _wide(x: te.Tensor) -> te.Tensor:
+    return topi.cast(x, "float32") if str(x.dtype) in _HALF else x
+
+
+def _along(weight: te.Tensor, axes: list[int], rank: int) -> te.Tensor:
+    """Return `weight` reshaped to broadcast over a tensor of that rank."""
+    shape = [1] * rank
+    for axis, extent in zip(sorted(axes), weight.shape, strict=True):
+        shape[axis] = extent
+    return topi.reshape(_wide(weight), shape)
+
+
+def _shifted(axis: int, channel: int) -> int:
+    return axis + 1 if axis > channel else axis
+
+
+LEGALIZATIONS: dict[str, Legalizer] = {
+    "relax.nn.layer_norm": _layer_norm,
+    "relax.nn.rms_norm": _rms_norm,
+    "relax.nn.group_norm": _group_norm,
+    "relax.nn.instance_norm": _instance_norm,
+    "relax.isnan": _isnan,
+}

@@ -104,11 +104,11 @@ class MaximalPlanner:
             self._home[id(node)] = union
 
     def _merge_siblings(self, graph: OpGraph) -> None:
-        """Join groups that read the same tensor: one pass over it instead of several."""
+        """Join groups that mostly read the same tensor: one pass over it instead of several."""
         readers: dict[int, list[OpNode]] = {}
         for node in graph.nodes:
             for tensor in node.inputs:
-                if tensor.bytes >= self._device.l1_bytes:
+                if 2 * tensor.bytes >= sum(t.bytes for t in node.inputs):
                     readers.setdefault(id(tensor), []).append(node)
         for nodes in readers.values():
             first = nodes[0]

@@ -22,6 +22,7 @@ from .tiling import WANTED_TILES, Tiling, choose_tiling
 
 PARALLEL_NS = 20_000  # below this much serial work a parallel region (3-6 us) does not pay
 _MAX_TASKS = 64
+_TILE_NS = 25_000  # a tile of that much work is not worth splitting at the price of a barrier
 
 
 def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
@@ -119,8 +120,9 @@ def _worth_joining(
         e.consumer is node and e.producer in joined.partial for e in space.edges
     ):
         return False
-    best = max(before.tiles(), alone.tiles())
-    return joined.tiles() >= min(WANTED_TILES, best)
+    work = sum(estimate_ns(n) for n in (*current, node))
+    enough = min(WANTED_TILES // 4, max(2, int(work / _TILE_NS)))
+    return joined.tiles() >= min(enough, max(before.tiles(), alone.tiles()))
 
 
 def _phase(nodes: list[Node], tiling: Tiling, space: Space, device: Device) -> Phase:
