@@ -1,0 +1,92 @@
+"""Check what is too long for CI: whole models, every stitched subgraph, 10,000 random graphs.
+
+    python scripts/check_all.py                         # writes docs/results/check_all.json
+    python scripts/check_all.py --only models,random --budget 600 -o /tmp/check.json
+
+The record names the commit, so a tree that differs from it is refused. Exits with 1 if anything is
+wrong or was not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from checks import ROOT, crew, record, worker
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+SHOWN_ERRORS = 5
+WORKERS = {"models": 1}  # a model takes the machine's threads and gigabytes
+
+
+def main() -> int:
+    """Run the sections; return 0 if each ran completely and found nothing wrong."""
+    args = _arguments()
+    if not args.allow_dirty and (dirty := record.dirty_files()):
+        print(f"check_all.py: the tree is not the commit: {dirty[0]}", file=sys.stderr)
+        return 1
+    deadline = time.monotonic() + args.budget
+    head, sections = record.header(args.allow_dirty), {}
+    for name in args.only:
+        sections[name] = _run(name, args, deadline)
+        record.write(args.output, head, sections)
+    for name, section in sections.items():
+        print(f"{name}: {section['ran']} of {section['cases']} ran, {len(section['wrong'])} wrong")
+    print(args.output)
+    return int(any(s["wrong"] or s["ran"] < s["cases"] for s in sections.values()))
+
+
+def _run(name: str, args: argparse.Namespace, deadline: float) -> dict:
+    cases = worker.section(name).cases()[: args.first]
+    console = Console(stderr=True)
+    start, ran, wrong, measured = time.monotonic(), 0, {}, {}
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("{task.fields[wrong]} wrong"), console=console) as progress:
+        bar = progress.add_task(name, total=len(cases), wrong=0)
+        workers = WORKERS.get(name, args.workers)
+        for case, answer in crew.run_cases(name, cases, workers, deadline):
+            ran += 1
+            found = answer.pop("wrong", None) or answer.pop("error", "").strip().splitlines()[::-1]
+            if found:
+                wrong[case] = {"wrong": found, **answer}
+                if len(wrong) <= SHOWN_ERRORS:
+                    console.print(f"{name} {case}: {found[0]}", markup=False)
+            elif answer:
+                measured[case] = answer
+            progress.update(bar, advance=1, wrong=len(wrong))
+    return {
+        "cases": len(cases),
+        "ran": ran,
+        "seconds": round(time.monotonic() - start, 1),
+        "wrong": wrong,
+        **({"measured": measured} if measured else {}),
+    }
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", type=_sections, default=list(worker.SECTIONS), metavar="A,B")
+    parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
+    parser.add_argument("--first", type=int, metavar="N", help="cases of each section")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), metavar="N")
+    parser.add_argument("--allow-dirty", action="store_true", help="check a tree with changes")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=ROOT / "docs/results/check_all.json", metavar="FILE"
+    )
+    return parser.parse_args()
+
+
+def _sections(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - set(worker.SECTIONS):
+        known = ", ".join(worker.SECTIONS)
+        raise argparse.ArgumentTypeError(f"{unknown.pop()} is no section: use {known}")
+    return names
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

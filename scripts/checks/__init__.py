@@ -1,0 +1,8 @@
+"""The sections of check_all.py, each case in a process that may die without the rest."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# The packages and tests of this tree, not of an installation.
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]

@@ -1,0 +1,65 @@
+"""The record of a run: which commit, on which machine, with which versions, and what came out."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import subprocess
+from pathlib import Path
+
+from checks import ROOT
+from tir_schedules.device import available_cpus, host_mcpu
+
+PACKAGES = ("apache-tvm", "apache-tvm-ffi", "numpy", "onnx", "onnxruntime", "onnxsim")
+
+
+def commit() -> str:
+    """Return the hash of the checked-out commit."""
+    return _git("rev-parse", "HEAD")
+
+
+def dirty_files() -> list[str]:
+    """Return what differs from the commit, files that git does not know included."""
+    return _git("status", "--porcelain").splitlines()
+
+
+def header(allow_dirty: bool) -> dict:
+    return {
+        "command": "python scripts/check_all.py",
+        "commit": commit(),
+        "clean": not (allow_dirty and dirty_files()),
+        "machine": {
+            "cpu": _cpu_model(),
+            "mcpu": host_mcpu(),
+            "cpus": available_cpus(),
+            "system": f"{platform.system()} {platform.machine()}",
+        },
+        "versions": {
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in PACKAGES},
+        },
+    }
+
+
+def write(path: Path, head: dict, sections: dict) -> None:
+    """Write the record; sections that the file has of the same clean commit stay in it."""
+    kept = {}
+    if path.exists():
+        before = json.loads(path.read_text())
+        if head["clean"] and all(before.get(key) == head[key] for key in ("commit", "clean")):
+            kept = before["sections"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**head, "sections": {**kept, **sections}}, indent=1) + "\n")
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()

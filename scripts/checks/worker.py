@@ -1,0 +1,39 @@
+"""Run cases of one section as they come on stdin: a line in, one JSON line out.
+
+    python -m checks.worker SECTION
+
+A case that raises answers {"error": traceback}; one that kills the process answers by its silence.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import traceback
+from types import ModuleType
+
+SECTIONS = {"models": "whole_models", "matrix": "matrix", "random": "random_section"}
+
+
+def section(name: str) -> ModuleType:
+    """Return a section's module: `cases()` names its cases, `run(case)` answers for one."""
+    return importlib.import_module(f"checks.{SECTIONS[name]}")
+
+
+def main() -> None:
+    chosen = section(sys.argv[1])
+    # What compilers print must not mix with the answers.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        try:
+            answer = chosen.run(line.strip())
+        except Exception:  # whatever it is, it is the answer for this case
+            answer = {"error": traceback.format_exc()}
+        answers.write(json.dumps(answer) + "\n")
+
+
+if __name__ == "__main__":
+    main()
