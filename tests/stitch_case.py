@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 import zoo
 
+ROOT = Path(__file__).parents[1]
 EXTENTS = (1, 2, 3, 7, 17, 31, 64, 127, 129, 384, 1000, 1024)
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 RANKS = (1, 2, 3, 4, 5)
