@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 from readme_results import with_results
 
+ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 CI = (ROOT / ".ci/run").read_text()
 COMMANDS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
