@@ -1,9 +1,9 @@
 """Iteration atoms: the finest pieces of axes that the stages of a kernel share.
 
-A reshape (N, C) -> (N, G, C/G) between two stages makes C of the one the pair (G, C/G) of the other.
-Cutting every axis where some access cuts it, and identifying the pieces that run together, gives one
-set of coordinates for the whole kernel: an axis is a mixed-radix number of atoms, and every affine
-access is a dot product of atoms and strides.
+A reshape (N, C) -> (N, G, C/G) between two stages makes C of the one the pair (G, C/G) of the
+other. Cutting every axis where some access cuts it, and identifying the pieces that run together,
+gives one set of coordinates for the whole kernel: an axis is a mixed-radix number of atoms, and
+every affine access is a dot product of atoms and strides.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Atom:
 class Access:
     """A load or store as `const + sum(stride * atom) + sum(scale * opaque)` in elements.
 
-    `opaque_atoms` are the atoms that the opaque part depends on. `whole` are atoms of the *producer*
+    `opaque_atoms` are atoms that the opaque part depends on. `whole` are atoms of the *producer*
     that this read may touch at any position, so they can't be split among tiles.
     """
 

@@ -90,9 +90,7 @@ def _merge(space: Space, outer: Atom, inner: Atom) -> Space:
             access(node.store),
             {ld: access(a) for ld, a in node.reads.items()},
         )
-    edges = tuple(
-        Edge(nodes[id(e.producer)], nodes[id(e.consumer)], e.loose) for e in space.edges
-    )
+    edges = tuple(Edge(nodes[id(e.producer)], nodes[id(e.consumer)], e.loose) for e in space.edges)
     return Space(space.kernel, tuple(nodes.values()), edges)
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from .expr import Expr, Load, Op, walk
 
-EXPENSIVE = frozenset(
-    f"call:tirx.{n}"
-    for n in """exp exp2 exp10 log log2 log10 log1p tanh sigmoid erf pow sin cos tan asin acos atan
-    sinh cosh asinh acosh atanh atan2 hypot fmod""".split()
-)
+_TRANSCENDENTAL = """exp exp2 exp10 log log2 log10 log1p tanh sigmoid erf pow sin cos tan asin acos
+    atan sinh cosh asinh acosh atanh atan2 hypot fmod"""
+EXPENSIVE = frozenset(f"call:tirx.{name}" for name in _TRANSCENDENTAL.split())
 _FREE = frozenset(("Cast", "call:tirx.reinterpret"))
 
 

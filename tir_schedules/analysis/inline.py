@@ -83,7 +83,7 @@ def _should_inline(stage: Stage, readers: list[Stage]) -> bool:
         return True
     if any(_per_row(r, ld) for r, ld in uses):
         return False
-    return len(uses) == 1 or light <= _RECOMPUTE_OPS and len(_big_loads(stage)) <= 1
+    return len(uses) == 1 or (light <= _RECOMPUTE_OPS and len(_big_loads(stage)) <= 1)
 
 
 def _per_row(reader: Stage, load: Load) -> bool:
@@ -92,7 +92,8 @@ def _per_row(reader: Stage, load: Load) -> bool:
     if not real:
         return False
     fastest = real[-1]
-    return not any(isinstance(n, AxisRef) and n.axis is fastest for i in load.index for n in walk(i))
+    nodes = (node for index in load.index for node in walk(index))
+    return not any(isinstance(n, AxisRef) and n.axis is fastest for n in nodes)
 
 
 def _big_loads(stage: Stage) -> list[Load]:

@@ -14,14 +14,11 @@ _BINARY = (
 )
 _BINARY_NODES = {getattr(tirx, name): name for name in _BINARY}
 _COMBINERS = {"Add": "sum", "Mul": "prod", "Max": "max", "Min": "min", "And": "and", "Or": "or"}
-_PURE_CALLS = frozenset(
-    f"tirx.{n}"
-    for n in """exp exp2 exp10 log log2 log10 log1p tanh sigmoid erf pow sqrt rsqrt sin cos tan asin
+_PURE = """exp exp2 exp10 log log2 log10 log1p tanh sigmoid erf pow sqrt rsqrt sin cos tan asin
     acos atan sinh cosh asinh acosh atanh atan2 fabs floor ceil round nearbyint trunc isnan isinf
     isfinite if_then_else reinterpret bitwise_and bitwise_or bitwise_xor bitwise_not shift_left
-    shift_right popcount hypot copysign fmod clz call_llvm_pure_intrin likely ldexp
-    nextafter""".split()
-)
+    shift_right popcount hypot copysign fmod clz call_llvm_pure_intrin likely ldexp nextafter"""
+_PURE_CALLS = frozenset(f"tirx.{name}" for name in _PURE.split())
 
 
 class _Unreadable(Exception):
@@ -100,9 +97,7 @@ class _Reader:
         stores, inits = self._stores(block.body, block), []
         if block.init is not None:
             inits = self._stores(block.init, block)
-        made = [
-            self._store(block, store, _matching(inits, store), tuple(axes)) for store in stores
-        ]
+        made = [self._store(block, store, _matching(inits, store), tuple(axes)) for store in stores]
         tensors = {id(s.out) for s in made}
         if any(id(ld.tensor) in tensors for s in made for ld in s.loads()):
             raise _Unreadable(f"the results of sblock {block.name_hint} depend on each other")

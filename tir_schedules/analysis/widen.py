@@ -36,7 +36,8 @@ def _widen_stage(stage: Stage, wide: dict[int, Tensor]) -> list[Stage]:
     sums = Tensor(out.name, out.shape, value.dtype)
     wide[id(out)] = sums
     axes = {id(a): Axis(a.name, a.extent) for a in stage.spatial}
-    index = tuple(substitute_axes(i, {k: AxisRef(a) for k, a in axes.items()}) for i in stage.out_index)
+    places = {key: AxisRef(axis) for key, axis in axes.items()}
+    index = tuple(substitute_axes(i, places) for i in stage.out_index)
     rounded = Op("Cast", (Load(sums, index),), out.dtype)
     return [
         Stage(stage.name, sums, stage.axes, stage.out_index, value, stage.reduction),
