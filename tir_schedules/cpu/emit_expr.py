@@ -17,7 +17,7 @@ _BINARY = {
         *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift", "RShift"),
     )
 }
-_UNARY = {name: getattr(tirx, name) for name in ("Not", "BitwiseNot")}
+_BOOLEAN = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "NE", "BitwiseNot": "Not"}
 _PRIM = frozenset(("if_then_else", "log2", "ceil", "clz"))  # registered as prim.*, not tirx.*
 _BRANCH = "call:tirx.if_then_else"
 INDEX = "int32"
@@ -50,10 +50,12 @@ class Scope:
         if isinstance(value, tirx.IntImm | tirx.FloatImm):
             self._values[expr] = value
             return value
-        buffer = tirx.decl_buffer((self._lanes,), str(value.ty.dtype), "t")
+        dtype = str(value.ty.dtype)
+        memory = "int8" if dtype == "bool" else dtype
+        buffer = tirx.decl_buffer((self._lanes,), memory, "t")
         self.allocs.append(tirx.AllocBuffer(buffer))
-        self.stores.append(tirx.BufferStore(buffer, value, [self._index]))
-        self._values[expr] = tirx.BufferLoad(buffer, [self._index])
+        self.stores.append(tirx.BufferStore(buffer, cast(value, memory), [self._index]))
+        self._values[expr] = cast(tirx.BufferLoad(buffer, [self._index]), dtype)
         return self._values[expr]
 
 
@@ -82,12 +84,21 @@ class Emitter:
         name = expr.name
         if name in ("Max", "Min") and expr.dtype.startswith(("float", "bfloat")):
             return (nan_max if name == "Max" else nan_min)(*args)
+        if name == "Sub" and expr.dtype.startswith(("float", "bfloat")):
+            # TVM simplifies floats as reals (x - x to 0, (x + y) - x to y), but not this form; LLVM
+            # makes one subtraction of it.
+            return tirx.Add(args[0], tirx.Mul(args[1], tirx.FloatImm(expr.dtype, -1.0)))
+        if expr.dtype == "bool" and name in _BOOLEAN:
+            name = _BOOLEAN[name]
+        if name == "Not":
+            # not (x < y) would become y <= x, which differs on NaN.
+            return tirx.EQ(tirx.Cast(INDEX, args[0]), tirx.IntImm(INDEX, 0))
         if name in _BINARY:
             return _BINARY[name](*args)
         if name == "Cast":
             return cast(args[0], expr.dtype)
-        if name in _UNARY:
-            return _UNARY[name](args[0])
+        if name == "BitwiseNot":
+            return tirx.BitwiseNot(args[0])
         if name == "Select":
             return tirx.Select(*args)
         short = name.removeprefix("call:tirx.")

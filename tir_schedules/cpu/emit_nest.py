@@ -10,7 +10,7 @@ from ..analysis.atoms import Access, Atom, Node, Space
 from ..analysis.expr import AxisRef, Const, Expr, Load
 from . import guards
 from .combiners import combine, identity, lane_tree
-from .emit_expr import INDEX, Emitter, Scope, hoist, share
+from .emit_expr import INDEX, Emitter, Scope, cast, hoist, share
 from .plan import LoopGroup, Phase
 from .storage import Position, Storage, total
 
@@ -361,8 +361,11 @@ class NestEmitter:
             old = tirx.BufferLoad(reduce.acc, [index])
             return tirx.BufferStore(reduce.acc, combine(rule, old, value), [index])
         place = self._store(reduce.node, value)
-        old = tirx.BufferLoad(place.buffer, place.indices)
-        return tirx.BufferStore(place.buffer, combine(rule, old, value), place.indices)
+        old = cast(tirx.BufferLoad(place.buffer, place.indices), str(value.ty.dtype))
+        updated = combine(rule, old, value)
+        return tirx.BufferStore(
+            place.buffer, cast(updated, str(place.buffer.ty.dtype.dtype)), place.indices
+        )
 
     def _close(self, reduce: _Reduce) -> list[tirx.Stmt]:
         node = reduce.node

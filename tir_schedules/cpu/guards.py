@@ -17,6 +17,8 @@ _CHOICE = ("call:tirx.if_then_else", "Select")
 def cuts(node: Node, atom: Atom) -> list[int] | None:
     """Return positions inside `atom` where conditions change, or None if lanes may disagree."""
     found: set[int] = set()
+    if any(_comparisons(i, node, atom) for ld in node.reads for i in ld.index):
+        return None
     for expr in walk(node.stage.value):
         if not isinstance(expr, Op) or expr.name not in _CHOICE:
             continue
@@ -34,6 +36,8 @@ def resolve(value: Expr, node: Node, atom: Atom, at: int) -> Expr:
     """Return `value` with the conditions on `atom` decided as they are at position `at`."""
 
     def rule(expr: Expr) -> Expr | None:
+        if isinstance(expr, Load):
+            return expr
         if isinstance(expr, Op) and expr.name in _COMPARE:
             linear = _in_atom(expr, node, atom)
             if linear is not None:

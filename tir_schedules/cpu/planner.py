@@ -83,7 +83,7 @@ def _partition(
         alone = choose_tiling([node], space.edges, device)
         if tiling is not None:
             joined = choose_tiling([*current, node], space.edges, device)
-            if _worth_joining(tiling, alone, joined, current, node, space, structure):
+            if _worth_joining(tiling, alone, joined, current, node, structure):
                 current, tiling = [*current, node], joined
                 continue
             out.append((current, tiling))
@@ -108,18 +108,10 @@ def _worth_joining(
     joined: Tiling,
     current: list[Node],
     node: Node,
-    space: Space,
     structure: bool,
 ) -> bool:
     if not structure:
         return True
-    partial = {id(n) for n in before.partial}
-    if any(e.consumer is node and id(e.producer) in partial for e in space.edges):
-        return False
-    if any(e.producer in current and e.consumer is node for e in space.edges) and any(
-        e.consumer is node and e.producer in joined.partial for e in space.edges
-    ):
-        return False
     work = sum(estimate_ns(n) for n in (*current, node))
     enough = min(WANTED_TILES // 4, max(2, int(work / _TILE_NS)))
     return joined.tiles() >= min(enough, max(before.tiles(), alone.tiles()))

@@ -36,7 +36,7 @@ class Storage:
                 self.partials[id(node)] = (buffer, pieces)
 
     def _allocate(self, name: str, elements: int, dtype: str) -> ir.Var:
-        buffer = tirx.decl_buffer((elements,), dtype, name)
+        buffer = tirx.decl_buffer((elements,), stored(dtype), name)
         self._declared.append(tirx.AllocBuffer(buffer))
         return buffer
 
@@ -48,7 +48,11 @@ class Storage:
         )
         pointer = tirx.buffer_data(param)
         flat = tirx.decl_buffer(
-            (tensor.elements,), tensor.dtype, f"{tensor.name}_", data=pointer, data_alignment=align
+            (tensor.elements,),
+            stored(tensor.dtype),
+            f"{tensor.name}_",
+            data=pointer,
+            data_alignment=align,
         )
         self._declared.append(tirx.DeclBuffer(flat, data=pointer))
         self._flat[id(tensor)] = flat
@@ -75,7 +79,7 @@ class Storage:
             for atom in reversed(atoms):
                 strides[atom] = step
                 step *= phase.inner_extent(atom)
-            buffer = tirx.decl_buffer((step,), tensor.dtype, tensor.name)
+            buffer = tirx.decl_buffer((step,), stored(tensor.dtype), tensor.name)
             self._tiles[id(tensor)], self._layout[id(tensor)] = buffer, strides
             out.append(tirx.AllocBuffer(buffer))
         return out
@@ -91,13 +95,16 @@ class Storage:
         """Return the element `load` names at `position`."""
         key = id(load.tensor)
         if key in self._flat:
-            return tirx.BufferLoad(self._flat[key], [self._global(access, position, emit)])
-        return tirx.BufferLoad(self._tiles[key], [self._local(load, reader, position, emit)])
+            value = tirx.BufferLoad(self._flat[key], [self._global(access, position, emit)])
+        else:
+            offset = self._local(load, reader, position, emit)
+            value = tirx.BufferLoad(self._tiles[key], [offset])
+        return tirx.NE(value, tirx.IntImm("int8", 0)) if load.dtype == "bool" else value
 
     def store(self, node: Node, value: ir.Expr, position: Position) -> tirx.Stmt:
         """Return the store of the node's element at `position`."""
         tensor = node.stage.out
-        value = cast(value, tensor.dtype)
+        value = cast(value, stored(tensor.dtype))
         if id(tensor) in self._flat:
             offset = self._global(node.store, position, None)
             return tirx.BufferStore(self._flat[id(tensor)], value, [offset])
@@ -183,6 +190,11 @@ class Position:
     def loose(self, producer: Node, reader: Node) -> frozenset[Atom]:
         """Return the producer's atoms that `reader` takes at any position."""
         return self._loose.get((id(producer), id(reader)), frozenset())
+
+
+def stored(dtype: str) -> str:
+    """Return the dtype of a tensor's memory; TVM's lowering has no vectors of bool in memory."""
+    return "int8" if dtype == "bool" else dtype
 
 
 def total(parts: list[tuple[int, ir.Expr]], const: int = 0) -> ir.Expr:
