@@ -81,11 +81,22 @@ def _isnan(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         if not str(x.dtype).startswith(("float", "bfloat")):
             return topi.full(x.shape, "bool", False)
         wide = _wide(x)
-        # TVM folds x != x to false; NaN is what is not within infinity.
-        infinity = tirx.FloatImm(wide.dtype, float("inf"))
-        return te.compute(x.shape, lambda *i: tirx.Not(tirx.abs(wide(*i)) <= infinity))
+        bits, infinity = ("int64", 0x7FF0 << 48) if str(wide.dtype) == "float64" else ("int32", 0x7F8 << 20)
+        mask = tirx.IntImm(bits, (1 << (63 if bits == "int64" else 31)) - 1)
+        # On the bits: TVM simplifies float comparisons as if there were no NaN.
+        return te.compute(
+            x.shape,
+            lambda *i: (tirx.reinterpret(bits, wide(*i)) & mask) > tirx.IntImm(bits, infinity),
+        )
 
     return builder.call_te(compute, *call.args, primfunc_name_hint="isnan")
+
+
+def _power(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    def compute(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        return topi.cast(topi.power(_wide(x), _wide(y)), x.dtype)
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="power")
 
 
 def _normalized(x: te.Tensor, axes: list[int], epsilon: float) -> te.Tensor:
@@ -130,4 +141,5 @@ LEGALIZATIONS: dict[str, Legalizer] = {
     "relax.nn.group_norm": _group_norm,
     "relax.nn.instance_norm": _instance_norm,
     "relax.isnan": _isnan,
+    "relax.power": _power,
 }

@@ -49,9 +49,9 @@ class StitchOps:
             if isinstance(func, relax.Function) and not _is_primitive(func):
                 rewriter = _Rewriter(mod, builder, planner, kernels, self)
                 rewritten = rewriter.function(func)
-                if rewritten is not func:
+                if rewritten is not None:
                     builder.update_func(builder.get().get_global_var(gvar.name_hint), rewritten)
-        return builder.get()
+        return relax.transform.Normalize()(builder.get())
 
 
 def _is_primitive(func: relax.Function) -> bool:
@@ -70,25 +70,28 @@ class _Rewriter:
         self._mod, self._builder, self._planner = mod, builder, planner
         self._kernels, self._owner = kernels, owner
 
-    def function(self, func: relax.Function) -> relax.Function:
+    def function(self, func: relax.Function) -> relax.Function | None:
+        """Return the function with its groups outlined, None if it has none."""
         if not isinstance(func.body, relax.SeqExpr):
-            return func
-        blocks = [
-            self._block(b) if isinstance(b, relax.DataflowBlock) else b for b in func.body.blocks
-        ]
-        if all(new is old for new, old in zip(blocks, func.body.blocks, strict=True)):
-            return func
+            return None
+        blocks, changed = [], False
+        for block in func.body.blocks:
+            new = self._block(block) if isinstance(block, relax.DataflowBlock) else None
+            blocks.append(block if new is None else new)
+            changed = changed or new is not None
+        if not changed:
+            return None
         body = relax.SeqExpr(blocks, func.body.body)
         attrs = dict(func.attrs.items()) if func.attrs else {}
         new = relax.Function(func.params, body, func.ret_ty, func.is_pure)
         return new.with_attrs(attrs) if attrs else new
 
-    def _block(self, block: relax.DataflowBlock) -> relax.DataflowBlock:
+    def _block(self, block: relax.DataflowBlock) -> relax.DataflowBlock | None:
         graph = OpGraph(self._mod, block, self._kernels)
         plan = self._planner.plan(graph)
         self._owner.graphs.append(plan)
         if not any(len(g.nodes) > 1 for g in plan.groups):
-            return block
+            return None
         originals = list(block.bindings)
         out = [originals[n.index] for n in graph.nodes if n.op_class == "alias" and not n.producers]
         for group in plan.groups:

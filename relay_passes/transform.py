@@ -2,6 +2,7 @@
 
 from tvm.ir.transform import PassContext, Sequential
 
+from .fold_small import FoldSmallConstants
 from .stitch_ops import StitchOps
 
-__all__ = ["PassContext", "Sequential", "StitchOps"]
+__all__ = ["FoldSmallConstants", "PassContext", "Sequential", "StitchOps"]

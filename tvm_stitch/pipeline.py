@@ -12,7 +12,7 @@ from tvm.ir.transform import Pass, Sequential
 from tvm.target import Target
 
 from relay_passes.legalize import LEGALIZATIONS
-from relay_passes.transform import StitchOps
+from relay_passes.transform import FoldSmallConstants, StitchOps
 from tir_schedules import ApplyStitchSchedules
 from tir_schedules.device import Device
 from tvm_stitch.lowered_report import build_report
@@ -66,6 +66,8 @@ def _passes(
 ) -> list[tuple[str, Callable[[IRModule], IRModule]]]:
     steps: list[tuple[str, Callable[[IRModule], IRModule]]] = [
         ("LegalizeOps", relax.transform.LegalizeOps(LEGALIZATIONS)),
+        ("FoldSmallConstants", FoldSmallConstants()),
+        ("DropFolded", relax.transform.DeadCodeElimination()),
         ("AnnotateTIROpPattern", relax.transform.AnnotateTIROpPattern()),
     ]
     if fusion == "stitch":

@@ -31,7 +31,7 @@ def _widen_stage(stage: Stage, wide: dict[int, Tensor]) -> list[Stage]:
     if value.dtype == out.dtype:
         return [Stage(stage.name, out, stage.axes, stage.out_index, value, stage.reduction)]
     if stage.reduction is None:
-        value = Op("Cast", (value,), out.dtype)
+        value = _narrowed(value, out.dtype)
         return [Stage(stage.name, out, stage.axes, stage.out_index, value)]
     sums = Tensor(out.name, out.shape, value.dtype)
     wide[id(out)] = sums
@@ -43,6 +43,13 @@ def _widen_stage(stage: Stage, wide: dict[int, Tensor]) -> list[Stage]:
         Stage(stage.name, sums, stage.axes, stage.out_index, value, stage.reduction),
         Stage(stage.name, out, tuple(axes.values()), index, rounded),
     ]
+
+
+def _narrowed(value: Expr, dtype: str) -> Expr:
+    """Return `value` rounded to `dtype`; what was only moved keeps its bits."""
+    if isinstance(value, Op) and value.name == "Cast" and value.args[0].dtype == dtype:
+        return value.args[0]
+    return Op("Cast", (value,), dtype)
 
 
 def _visit(node: Expr, wide: dict[int, Tensor], memo: dict[int, Expr]) -> Expr:

@@ -8,6 +8,7 @@ from tvm import ir, tirx
 
 from ..analysis.expr import AxisRef, Const, Expr, Load, Op
 from ..vector_math import lower, nan_max, nan_min
+from . import bfloat16
 
 _BINARY = {
     name: getattr(tirx, name)
@@ -93,8 +94,12 @@ class Emitter:
         if name == "Not":
             # not (x < y) would become y <= x, which differs on NaN.
             return tirx.EQ(tirx.Cast(INDEX, args[0]), tirx.IntImm(INDEX, 0))
+        if name in ("EQ", "NE"):
+            args = _comparable(expr, args)
         if name in _BINARY:
             return _BINARY[name](*args)
+        if name == "Cast" and "bfloat16" in (expr.dtype, expr.args[0].dtype):
+            return bfloat16.convert(args[0], expr.args[0].dtype, expr.dtype)
         if name == "Cast":
             return cast(args[0], expr.dtype)
         if name == "BitwiseNot":
@@ -106,6 +111,16 @@ class Emitter:
         if expr.extra:
             args = [tirx.IntImm("uint32", expr.extra[0]), *args]
         return lower(ir.Call(op, args, ret_ty=expr.dtype))
+
+
+def _comparable(expr: Op, args: list[ir.Expr]) -> list[ir.Expr]:
+    """Return operands of == or != that TVM neither folds (x == x) nor compares as floats (bools)."""
+    if expr.args[0].dtype == "bool":
+        return [tirx.Cast("int8", a) for a in args]
+    if expr.args[0] == expr.args[1] and expr.args[0].dtype.startswith("float"):
+        infinity = tirx.FloatImm(expr.args[0].dtype, float("inf"))
+        return [tirx.Cast(INDEX, tirx.abs(args[0]) <= infinity), tirx.IntImm(INDEX, 1)]
+    return args
 
 
 def constant(value: float | bool, dtype: str) -> ir.Expr:

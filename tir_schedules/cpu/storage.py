@@ -9,6 +9,7 @@ from tvm import ir, tirx
 from ..analysis.atoms import Access, Atom, Node
 from ..analysis.expr import Axis, Expr, Load, Tensor, dtype_bytes
 from ..analysis.index import normalize
+from . import bfloat16
 from .emit_expr import INDEX, cast
 from .plan import Phase, Plan, buffer_atoms
 from .streaming import stream
@@ -104,7 +105,7 @@ class Storage:
     def store(self, node: Node, value: ir.Expr, position: Position) -> tirx.Stmt:
         """Return the store of the node's element at `position`."""
         tensor = node.stage.out
-        value = cast(value, stored(tensor.dtype))
+        value = value if tensor.dtype == "bfloat16" else cast(value, stored(tensor.dtype))
         if id(tensor) in self._flat:
             offset = self._global(node.store, position, None)
             return tirx.BufferStore(self._flat[id(tensor)], value, [offset])
@@ -194,7 +195,7 @@ class Position:
 
 def stored(dtype: str) -> str:
     """Return the dtype of a tensor's memory; TVM's lowering has no vectors of bool in memory."""
-    return "int8" if dtype == "bool" else dtype
+    return {"bool": "int8", "bfloat16": bfloat16.BITS}.get(dtype, dtype)
 
 
 def total(parts: list[tuple[int, ir.Expr]], const: int = 0) -> ir.Expr:
