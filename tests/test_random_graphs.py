@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from random_case import describe, mismatches, parallel_above, run_graph
 from random_graphs import random_graph
@@ -19,6 +19,7 @@ few = settings(
     derandomize=True,
     database=None,
     deadline=None,
+    phases=[Phase.generate],  # shrinking compiles hundreds of graphs
     suppress_health_check=list(HealthCheck),
 )
 
