@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import relax_models as rm
 import stitch_case as sc
+import stitch_tir as tir
 import tvm
 import zoo
 from tvm import ir, relax, tirx
@@ -186,7 +187,7 @@ def test_one_group_is_one_call():
     mod = stitched(rm.residual_norm_softmax().mod)
     assert len(sc.launches(mod)) == 1
     (kernel,) = kernels(mod).values()
-    sc.assert_stitched(kernel, sc.device())
+    tir.assert_stitched(kernel, sc.device())
 
 
 @pytest.mark.parametrize("make", CASES)

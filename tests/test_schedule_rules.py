@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import math
 
 import numpy as np
 import pytest
 import stitch_case as sc
+import stitch_memory as memory
+import stitch_tir as tir
 import tvm
 import zoo
+from tvm import tirx
 from tvm.ir import IRModule
 from tvm.script import tirx as T
 from tvm.target import Target
@@ -53,10 +57,10 @@ def test_a_kernel_touches_nothing_outside_its_buffers_and_writes_no_input(case, 
     expected = case.reference(inputs)
 
     def work() -> None:
-        arrays = {k: sc.guarded(a, at_end, writable=False) for k, a in inputs.items()}
+        arrays = {k: memory.guarded(a, at_end, writable=False) for k, a in inputs.items()}
         sc.assert_close(built.model.run(arrays), expected, sc.BOUND[case.dtype])
 
-    assert sc.in_child(work) == 0
+    assert memory.in_child(work) == 0
 
 
 @pytest.mark.parametrize("at_end", [pytest.param(True, id="end"), pytest.param(False, id="start")])
@@ -72,9 +76,9 @@ def test_a_kernel_writes_nothing_outside_its_outputs(shape, at_end):
     run = tvm.compile(public, targets.resolve("x86", 1)).jit()["main"]
 
     def work() -> None:
-        given = [sc.guarded(a, at_end, writable=False) for a in inputs.values()]
+        given = [memory.guarded(a, at_end, writable=False) for a in inputs.values()]
         made = [
-            sc.guarded(np.full(e.shape, np.nan, np.float32), at_end, writable=True)
+            memory.guarded(np.full(e.shape, np.nan, np.float32), at_end, writable=True)
             for e in expected.values()
         ]
         by_shape = [*given, *made]
@@ -84,15 +88,15 @@ def test_a_kernel_writes_nothing_outside_its_outputs(shape, at_end):
         assert len(kept) == len(kernel.params)
         sc.assert_close(dict(zip(expected, made, strict=True)), expected, sc.BOUND["float32"])
 
-    assert sc.in_child(work) == 0
+    assert memory.in_child(work) == 0
 
 
 def test_the_guard_pages_catch_a_read_and_a_write_outside():
-    array = sc.guarded(np.ones(5, np.float32), at_end=True, writable=False)
+    array = memory.guarded(np.ones(5, np.float32), at_end=True, writable=False)
     beyond = array.ctypes.data + array.nbytes
-    assert sc.in_child(lambda: sc.ctypes.string_at(beyond, 1)) < 0
-    assert sc.in_child(lambda: sc.ctypes.memset(array.ctypes.data, 0, 1)) < 0
-    assert sc.in_child(lambda: sc.ctypes.string_at(array.ctypes.data, 20)) == 0
+    assert memory.in_child(lambda: ctypes.string_at(beyond, 1)) < 0
+    assert memory.in_child(lambda: ctypes.memset(array.ctypes.data, 0, 1)) < 0
+    assert memory.in_child(lambda: ctypes.string_at(array.ctypes.data, 20)) == 0
 
 
 REPEATED = [
@@ -122,11 +126,11 @@ def test_bits_do_not_depend_on_the_run_or_the_number_of_threads(case):
 @pytest.mark.parametrize("name", sc.SUBGRAPHS)
 def test_a_kernel_below_the_parallel_threshold_is_serial(name):
     built = sc.compiled(zoo.subgraph(name), threads=2)
-    assert all(sc.regions(kernel) == [] for kernel in built.kernels.values())
+    assert all(tir.regions(kernel) == [] for kernel in built.kernels.values())
 
 
 def _vector_extents(kernel) -> list[int]:
-    return [int(s.extent) for s, _ in sc.statements(kernel.body) if sc.is_vector(s)]
+    return [int(s.extent) for s, _ in tir.statements(kernel.body) if tir.is_vector(s)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -135,7 +139,7 @@ def _vector_extents(kernel) -> list[int]:
 def test_a_contiguous_axis_of_16_or_more_runs_in_lanes(name, columns, dtype):
     built = sc.compiled(sc.Case(name, (64, columns), dtype).model())
     (kernel,) = built.kernels.values()
-    assert sc.scalar_contiguous(kernel) == []
+    assert tir.scalar_contiguous(kernel) == []
     assert max(_vector_extents(kernel)) >= 16
     assert all(n & (n - 1) == 0 for n in _vector_extents(kernel))
     assert built.model.report.scalar_contiguous == []
@@ -152,7 +156,7 @@ def test_a_contiguous_axis_of_16_or_more_runs_in_lanes(name, columns, dtype):
 def test_a_reduction_over_an_outer_axis_runs_in_lanes_of_the_inner_one(case):
     built = sc.check(case)
     (kernel,) = built.kernels.values()
-    assert sc.scalar_contiguous(kernel) == []
+    assert tir.scalar_contiguous(kernel) == []
     assert max(_vector_extents(kernel)) >= 16
 
 
@@ -227,7 +231,7 @@ def test_partial_results_are_split_by_shape_alone():
         ).kernels.values()
         shapes[threads] = sorted(
             math.prod(int(d) for d in s.buffer.ty.shape)
-            for s, _ in sc.statements(kernel.body)
-            if isinstance(s, sc.tirx.AllocBuffer)
+            for s, _ in tir.statements(kernel.body)
+            if isinstance(s, tirx.AllocBuffer)
         )
     assert shapes[1] == shapes[2] == shapes[7]

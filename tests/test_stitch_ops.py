@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import relax_models as rm
 import stitch_case as sc
+import stitch_tir as tir
 import tvm
 from tvm import ir, relax, tirx
 from tvm.ir import IRModule, assert_structural_equal
@@ -392,7 +393,7 @@ def test_every_group_the_planner_accepts_is_scheduled_as_one_kernel():
         assert scheduling.declined == {}
         for gvar, func in scheduled.functions_items():
             if isinstance(func, tirx.PrimFunc) and gvar.name_hint.startswith("stitch_"):
-                sc.assert_stitched(func, sc.device())
+                tir.assert_stitched(func, sc.device())
 
 
 def test_a_function_without_a_dataflow_block_stays_as_it_is():

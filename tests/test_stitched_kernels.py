@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import stitch_case as sc
+import stitch_tir as tir
 import zoo
 
 SHAPES = {"float32": 5, "float64": 2, "float16": 2, "bfloat16": 2}  # a subgraph and option set
@@ -37,8 +38,8 @@ def test_a_subgraph_is_one_stitched_kernel_equal_to_numpy(case):
 def test_a_large_subgraph_is_one_parallel_vectorised_region(case):
     built = sc.check(case)
     (kernel,) = built.kernels.values()
-    assert len(sc.regions(kernel)) == 1
-    assert sc.scalar_contiguous(kernel) == []
+    assert len(tir.regions(kernel)) == 1
+    assert tir.scalar_contiguous(kernel) == []
     assert built.model.report.serial_above_threshold == []
     assert built.model.report.scalar_contiguous == []
 
