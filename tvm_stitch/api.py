@@ -22,7 +22,7 @@ from tvm_stitch.runtime import cpu_features, library
 from tvm_stitch.runtime.artifact import Meta, Tensor
 from tvm_stitch.runtime.link import find_compiler
 from tvm_stitch.runtime.model import Model
-from tvm_stitch.runtime.weights import constant_outputs, fetch_weights
+from tvm_stitch.runtime.weights import constant_outputs, fetch_weights, makes_new_outputs
 
 FUSIONS = ("stitch", "tvm", "none")
 
@@ -82,6 +82,7 @@ def compile(
         tvm_version=tvm.__version__,
         report=json.loads(lowered.report.to_json()),
         weights=len(imported.weights),
+        new_outputs=makes_new_outputs(mod),
     )
     executable = tvm.compile(mod, lowered.target)
     return library.from_executable(executable, meta, imported.weights)

@@ -51,7 +51,8 @@ class Meta:
     """What a model is, apart from its code and weights.
 
     `index_bounds`: (lowest, highest) value allowed in an index input, both included.
-    `copied_outputs`: positions of outputs that are constants of the model. `cpu_features`: the
+    `copied_outputs`: positions of outputs that are constants of the model. `new_outputs`: all
+    outputs are made by kernels of this run, none is an input's memory. `cpu_features`: the
     /proc/cpuinfo flags its code needs. `report`: `Report.to_json`'s object. `weights`: how many.
     """
 
@@ -65,6 +66,7 @@ class Meta:
     tvm_version: str
     report: dict
     weights: int
+    new_outputs: bool = False
     format: int = FORMAT
 
     def to_json(self) -> str:

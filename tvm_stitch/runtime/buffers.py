@@ -16,6 +16,7 @@ from tvm_stitch.runtime.dtypes import dlpack_dtype, numpy_dtype
 # DLTensor begins with its data pointer.
 _DATA_OFFSET_BYTES = 24
 _CPU = (1, 0)
+_HOST = tvm_ffi.device("cpu", 0)
 
 
 class InputSlot:
@@ -30,7 +31,19 @@ class InputSlot:
         self.dtype = numpy_dtype(spec.dtype)
         self._borrowed = _Borrowed(spec.shape, self.dtype)
         self.tensor = tvm_ffi.from_dlpack(self._borrowed)
+        self._ffi_dtype = self.tensor.dtype
         self._data = ctypes.c_void_p.from_address(data_address(self.tensor))
+
+    def takes(self, value: Any) -> bool:
+        """Return whether `value` is a tensor that kernels can read as it is, unchecked by value."""
+        return (
+            isinstance(value, tvm_ffi.Tensor)
+            and self.bounds is None
+            and value.shape == self.spec.shape
+            and str.__eq__(value.dtype, self._ffi_dtype)
+            and value.is_contiguous()
+            and value.device == _HOST
+        )
 
     def place(self, value: Any) -> np.ndarray:
         """Point the tensor at `value`, or at a copy if it has another layout; return its array.
@@ -104,7 +117,10 @@ def data_address(tensor: tvm_ffi.Tensor) -> int:
 
 def data_pointer(tensor: tvm_ffi.Tensor) -> int:
     """Return the address of the tensor's first element; 0 for a null pointer."""
-    return ctypes.c_void_p.from_address(data_address(tensor)).value or 0
+    return _word_at(tensor.__chandle__() + _DATA_OFFSET_BYTES).value or 0
+
+
+_word_at = ctypes.c_void_p.from_address
 
 
 class _Memory:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ class Model:
         with self._lock:
             # Held here, arrays outlive the kernels that read them.
             arrays = [slot.place(inputs[name]) for name, slot in self._slots.items()]
-            results = self._invoke()
+            results = self._invoke(self._tensors)
             del arrays
         return {
             name: view(result, shape, dtype)
@@ -77,11 +77,14 @@ class Model:
             raise StitchError(
                 f"{len(tensors)} tensors", "not one for each input", f"give {self._expected()}"
             )
+        slots = self._slots.values()
         with self._lock:
-            slots = zip(self._slots.values(), tensors, strict=True)
-            arrays = [slot.place(tensor) for slot, tensor in slots]
-            results = self._invoke()
-            del arrays
+            if all(map(InputSlot.takes, slots, tensors)):
+                results = self._invoke(tensors)
+            else:
+                arrays = [slot.place(t) for slot, t in zip(slots, tensors, strict=True)]
+                results = self._invoke(self._tensors)
+                del arrays
         return results[0] if len(results) == 1 else tuple(results)
 
     def export(self, path: str | os.PathLike) -> None:
@@ -91,13 +94,15 @@ class Model:
         """
         self._save(Path(path))
 
-    def _invoke(self) -> list[tvm_ffi.Tensor]:
-        """Run on what the input slots point at; copy each output that is not new memory."""
+    def _invoke(self, tensors: Sequence[tvm_ffi.Tensor]) -> list[tvm_ffi.Tensor]:
+        """Run on tensors of the inputs' layout; copy each output that is not new memory."""
         if self._lacking:
             artifact.check_cpu("this model", self.meta)
-        returned = self._main(*self._tensors)
+        returned = self._main(*tensors)
         results = [returned] if isinstance(returned, tvm_ffi.Tensor) else list(returned)
-        taken = {data_pointer(tensor) for tensor in self._tensors}
+        if self.meta.new_outputs:
+            return results
+        taken = {data_pointer(tensor) for tensor in tensors}
         for index, result in enumerate(results):
             pointer = data_pointer(result)
             aliases = pointer in taken or pointer in self._weight_pointers

@@ -59,6 +59,23 @@ def constant_outputs(mod: IRModule) -> tuple[int, ...]:
     return tuple(i for i, field in enumerate(fields) if _may_be_constant(_resolve(field, bound)))
 
 
+def makes_new_outputs(mod: IRModule) -> bool:
+    """Return whether each output of `main` is the result of a kernel, and of no other output's."""
+    main = mod["main"]
+    bound = {b.var: b.value for block in main.body.blocks for b in block.bindings}
+    outputs = _resolve(main.body.body, bound)
+    fields = outputs.fields if isinstance(outputs, relax.Tuple) else [outputs]
+    made = [_resolve(field, bound) for field in fields]
+    distinct = all(not a.same_as(b) for i, a in enumerate(made) for b in made[:i])
+    return distinct and all(_is_kernel_result(value, bound) for value in made)
+
+
+def _is_kernel_result(value: relax.Expr, bound: dict) -> bool:
+    if isinstance(value, relax.TupleGetItem):
+        value = _resolve(value.tuple_value, bound)
+    return isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir"
+
+
 def _resolve(expr: relax.Expr, bound: dict) -> relax.Expr:
     while expr in bound:
         expr = bound[expr]
