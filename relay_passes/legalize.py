@@ -1,7 +1,7 @@
 """How Relax ops become TensorIR where TVM's own way is wrong or narrow.
 
-`topi.layer_norm` and its kin take the variance as E[x^2] - E[x]^2, which cancels when the mean is
-large, and refuse float64 and bfloat16; `isnan` refuses bfloat16 and keeps loops out of vector lanes.
+`topi.layer_norm` and its kin take the variance as E[x^2] - E[x]^2, which cancels when the mean
+is large, and refuse float64 and bfloat16; `isnan` refuses bfloat16 and is never vectorised.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def _isnan(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         if not str(x.dtype).startswith(("float", "bfloat")):
             return topi.full(x.shape, "bool", False)
         wide = _wide(x)
-        bits, infinity = ("int64", 0x7FF0 << 48) if str(wide.dtype) == "float64" else ("int32", 0x7F8 << 20)
+        bits, infinity = ("int32", 0x7F8 << 20)
+        if str(wide.dtype) == "float64":
+            bits, infinity = ("int64", 0x7FF0 << 48)
         mask = tirx.IntImm(bits, (1 << (63 if bits == "int64" else 31)) - 1)
         # On the bits: TVM simplifies float comparisons as if there were no NaN.
         return te.compute(

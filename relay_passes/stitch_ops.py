@@ -31,8 +31,8 @@ class StitchOps:
         lv = call_tir(add, (x, y)); lv1 = call_tir(softmax, (lv,)); lv2 = call_tir(exp, (lv1,))
       -> lv2 = stitch_add_softmax_exp(x, y)       # Primitive
 
-    `device` defaults to what the current target describes. `plans` maps each new function's name to
-    its group after a run. Functions without dataflow blocks and all other bindings stay as they are.
+    `device` defaults to what the current target describes. `plans` maps each new function's name
+    to its group after a run. Functions without dataflow blocks and all other bindings stay.
     """
 
     def __init__(self, device: Device | None = None, fuel: int | None = None) -> None:
@@ -141,7 +141,8 @@ class _Rewriter:
                 bindings += _inner_bindings(node, originals[node.index].value, inside)
         fields = [inside[id(t)] for t in outputs]
         result = fields[0] if len(fields) == 1 else relax.Tuple(fields)
-        gv = relax.Var("gv", result.ty if len(fields) == 1 else ir.TupleType([f.ty for f in fields]))
+        kind = fields[0].ty if len(fields) == 1 else ir.TupleType([f.ty for f in fields])
+        gv = relax.Var("gv", kind)
         bindings.append(relax.VarBinding(gv, result))
         body = relax.SeqExpr([relax.DataflowBlock(bindings)], gv)
         func = relax.Function(params, body, gv.ty)
@@ -195,5 +196,5 @@ def _result_vars(group: Group, originals: list[relax.Binding]) -> dict[int, rela
 
 def _group_name(group: Group) -> str:
     names = [n.name for n in group.nodes if n.op_class != "alias"]
-    shown = names[:_NAME_OPS] + ([f"and_{len(names) - _NAME_OPS}"] if len(names) > _NAME_OPS else [])
-    return "stitch_" + "_".join(shown)
+    more = [f"and_{len(names) - _NAME_OPS}"] if len(names) > _NAME_OPS else []
+    return "_".join(["stitch", *names[:_NAME_OPS], *more])

@@ -255,7 +255,7 @@ def full_matrix(
             here, there = rng.permutation(rank)[:2]
             shape[here], shape[there] = first, second
             shapes.append(tuple(shape))
-    for number, shape in enumerate(shapes):
+    for number, shape in enumerate(dict.fromkeys(shapes)):
         if math.prod(shape) > MATRIX_ELEMENTS:
             continue
         for name in names:

@@ -12,7 +12,7 @@ import stitch_case as sc
 import stitch_tir as tir
 import tvm
 import zoo
-from tvm import ir, relax, tirx
+from tvm import ir, relax, s_tir, tirx
 from tvm.ir import IRModule, assert_structural_equal
 from tvm.relax.transform import (
     AnnotateTIROpPattern,
@@ -103,7 +103,7 @@ def test_passes_give_well_formed_modules(make):
     scheduled = stitched(mod)
     relax.analysis.well_formed(scheduled)
     for func in kernels(scheduled).values():
-        assert tvm.tirx.analysis.verify_well_formed(func)
+        assert s_tir.analysis.verify_well_formed(func)
 
 
 @pytest.mark.parametrize("make", CASES)

@@ -10,7 +10,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 from tvm.target import Target
 
-from .analysis.summary import is_contraction
+from .analysis.summary import is_large_contraction
 from .cpu.inspect import runs_serial, scalar_loops
 from .cpu.plan import Plan
 from .cpu.template import emit_plan, plan_prim_func
@@ -59,7 +59,7 @@ class ApplyStitchSchedules:
         return out
 
     def _note(self, name: str, plan: Plan, device: Device) -> None:
-        if any(is_contraction(s) for s in plan.space.kernel.stages):
+        if any(is_large_contraction(s) for s in plan.space.kernel.stages):
             self.fallbacks.add(name)
         if device.threads > 1 and runs_serial(plan):
             self.serial.add(name)

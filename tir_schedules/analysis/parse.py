@@ -154,6 +154,9 @@ class _Reader:
         return Stage(block.name_hint, out, axes, index, term, Reduction(kind, identity.value))
 
     def expr(self, node: ir.Expr) -> Expr:
+        if isinstance(node, (tirx.IntImm, tirx.FloatImm)):
+            # Not memoised: TVM calls equal literals of different dtypes equal keys.
+            return Const(_literal(node), _dtype(node))
         if node not in self._memo:
             self._memo[node] = self._read(node)
         return self._memo[node]
@@ -168,8 +171,6 @@ class _Reader:
             if node in self._lets:
                 return self._lets[node]
             raise _Unreadable(f"a value depends on {node.name}, which no axis defines")
-        if isinstance(node, (tirx.IntImm, tirx.FloatImm)):
-            return Const(_literal(node), _dtype(node))
         if isinstance(node, ir.TensorLoad):
             return Load(self.tensor(node.source), tuple(self.expr(i) for i in node.indices))
         if isinstance(node, tirx.Cast):

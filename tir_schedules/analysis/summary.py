@@ -12,6 +12,8 @@ from .index import normalize
 from .parse import read_prim_func
 from .stage import Kernel, Refusal, Stage, fresh_axes, rebind
 
+LARGE_CONTRACTION = 1 << 18  # multiply-adds from which a product is worth a kernel of its own
+
 OPAQUE, COMPUTE, REDUCTION, INJECTIVE = "opaque", "compute-intensive", "reduction", "injective"
 EXPENSIVE, LIGHT = "expensive element-wise", "light element-wise"
 
@@ -47,7 +49,7 @@ def op_class(kernel: Kernel | Refusal) -> str:
     """Return FusionStitching's class of a kernel by its stages."""
     if isinstance(kernel, Refusal):
         return OPAQUE
-    if any(is_contraction(s) for s in kernel.stages):
+    if any(is_large_contraction(s) for s in kernel.stages):
         return COMPUTE
     if any(s.reduction for s in kernel.stages):
         return REDUCTION
@@ -67,6 +69,10 @@ def is_contraction(stage: Stage) -> bool:
         return False
     sides = [_spatial_axes(arg, stage) for arg in value.args]
     return bool(sides[0] - sides[1]) and bool(sides[1] - sides[0])
+
+
+def is_large_contraction(stage: Stage) -> bool:
+    return stage.domain >= LARGE_CONTRACTION and is_contraction(stage)
 
 
 def _spatial_axes(expr: Expr, stage: Stage) -> set[int]:

@@ -34,11 +34,7 @@ def lane_tree(rule: Reduction, acc: ir.Var, width: int) -> list[tirx.Stmt]:
     while width > 1:
         width //= 2
         lane: ir.Expr = tirx.Var("lane", INDEX) if width > 1 else tirx.IntImm(INDEX, 0)
-        value = combine(
-            rule, tirx.BufferLoad(acc, [lane]), tirx.BufferLoad(acc, [lane + width])
-        )
+        value = combine(rule, tirx.BufferLoad(acc, [lane]), tirx.BufferLoad(acc, [lane + width]))
         store = tirx.BufferStore(acc, value, [lane])
-        out.append(
-            tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, store) if width > 1 else store
-        )
+        out.append(tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, store) if width > 1 else store)
     return out

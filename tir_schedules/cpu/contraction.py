@@ -69,7 +69,7 @@ def lanes_of(device: Device, extent: int) -> int:
 def tile_atoms(
     tile: RegisterTile, common: list[Atom]
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
-    """Return tile atoms and chunks: lane chunks outside row chunks, so that one operand stays in L2."""
+    """Return tile atoms and chunks, lanes outside rows: one operand's strip stays in L2."""
     if tile.row not in common or tile.lane not in common:
         return None
     chunks = {}
@@ -80,4 +80,3 @@ def tile_atoms(
             chunks[atom] = chunk
             order.append(atom)
     return tuple(order), chunks
-

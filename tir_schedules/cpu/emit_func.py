@@ -7,8 +7,8 @@ import math
 from tvm import ir, s_tir, tirx
 
 from ..analysis.atoms import Atom
-from .emit_expr import INDEX
 from .emit_combine import emit_combine
+from .emit_expr import INDEX
 from .emit_nest import NestEmitter
 from .plan import Phase, Plan
 from .storage import Storage

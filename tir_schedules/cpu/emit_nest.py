@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from tvm import ir, tirx
@@ -166,7 +167,7 @@ class NestEmitter:
             edges.update(guards.cuts(node, atom) or ())
         bounds = sorted(edges)
         out: list[tirx.Stmt] = []
-        for low, high in zip(bounds, bounds[1:], strict=False):
+        for low, high in itertools.pairwise(bounds):
             if len(bounds) > 2:
                 for node in self._group.nodes:
                     self._values[id(node)] = guards.resolve(node.stage.value, node, atom, low)
@@ -221,17 +222,13 @@ class NestEmitter:
         body = self._row_points(width, start, inner)
         for atom in reversed(inner):
             var = self._position.loops[atom]
-            body = [
-                tirx.For(var, 0, self._extent(atom), tirx.ForKind.SERIAL, _sequence(body))
-            ]
+            body = [tirx.For(var, 0, self._extent(atom), tirx.ForKind.SERIAL, _sequence(body))]
         out += body
         for reduce in here:
             out += self._close_strip(reduce, start, width)
         return out
 
-    def _row_points(
-        self, width: int, start: ir.Expr, inner: tuple[Atom, ...]
-    ) -> list[tirx.Stmt]:
+    def _row_points(self, width: int, start: ir.Expr, inner: tuple[Atom, ...]) -> list[tirx.Stmt]:
         for atom in inner:
             self._position.loops[atom] = tirx.Var(atom.name, INDEX)
         if self._rows == 1:
@@ -239,8 +236,9 @@ class NestEmitter:
         row = self._dims[self._strip_at - 1]
         first = self._position.loops[row]
         out: list[tirx.Stmt] = []
-        for self._row in range(self._rows):
-            self._position.loops[row] = total([(1, first)], self._row)
+        for number in range(self._rows):
+            self._row = number
+            self._position.loops[row] = total([(1, first)], number)
             out += self._point(width, start)
         self._position.loops[row], self._row = first, 0
         return out

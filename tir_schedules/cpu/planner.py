@@ -72,9 +72,7 @@ def estimate_ns(node: Node) -> float:
     return per_point * node.stage.domain
 
 
-def _partition(
-    space: Space, device: Device, structure: bool
-) -> list[tuple[list[Node], Tiling]]:
+def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list[Node], Tiling]]:
     """Split the nodes into phases, each with a tiling that keeps the machine busy."""
     out: list[tuple[list[Node], Tiling]] = []
     current: list[Node] = []

@@ -119,9 +119,7 @@ class Storage:
         whole = width * dtype_bytes(tensor.dtype) % self._plan.vector_bytes == 0
         return whole and any(t is tensor for t in self._plan.streamed)
 
-    def stream(
-        self, node: Node, lanes: ir.Var, width: int, position: Position
-    ) -> list[tirx.Stmt]:
+    def stream(self, node: Node, lanes: ir.Var, width: int, position: Position) -> list[tirx.Stmt]:
         """Return the streaming stores of `lanes` at `position`."""
         tensor = node.stage.out
         offset = self._global(node.store, position, None)
@@ -164,7 +162,7 @@ class Storage:
 
 
 class Position:
-    """The atoms' values at a point: `outer` numbers the chunk of split atoms, `loops` the inside."""
+    """The atoms' values at a point: `outer` numbers chunks of split atoms, `loops` the inside."""
 
     def __init__(
         self,

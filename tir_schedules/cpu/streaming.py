@@ -1,7 +1,7 @@
 """Non-temporal stores for results that no cache can hold: they skip reading the line first.
 
-A plain store to memory moves every line twice (read for ownership, write back). TensorIR has no such
-store, so a function of LLVM IR is imported into the kernel and inlined there.
+A plain store to memory moves every line twice (read for ownership, write back). TensorIR has no
+other, so a function of LLVM IR is imported into the kernel and inlined there.
 """
 
 from __future__ import annotations

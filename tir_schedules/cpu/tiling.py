@@ -49,9 +49,7 @@ def choose_tiling(nodes: list[Node], edges: tuple[Edge, ...], device: Device) ->
     return tiling
 
 
-def _spatial_tiling(
-    nodes: list[Node], common: list[Atom], lead: Node, device: Device
-) -> Tiling:
+def _spatial_tiling(nodes: list[Node], common: list[Atom], lead: Node, device: Device) -> Tiling:
     vector_atoms = {
         vector_atom(n, n.atoms) for n in nodes if n.stage.domain * 4 >= lead.stage.domain
     }

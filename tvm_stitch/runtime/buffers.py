@@ -34,16 +34,9 @@ class InputSlot:
         self._ffi_dtype = self.tensor.dtype
         self._data = ctypes.c_void_p.from_address(data_address(self.tensor))
 
-    def takes(self, value: Any) -> bool:
-        """Return whether `value` is a tensor that kernels can read as it is, unchecked by value."""
-        return (
-            isinstance(value, tvm_ffi.Tensor)
-            and self.bounds is None
-            and value.shape == self.spec.shape
-            and str.__eq__(value.dtype, self._ffi_dtype)
-            and value.is_contiguous()
-            and value.device == _HOST
-        )
+    def fits(self, tensor: tvm_ffi.Tensor) -> bool:
+        """Return whether a tensor has this input's shape and dtype."""
+        return tensor.shape == self.spec.shape and tensor.dtype == self._ffi_dtype
 
     def place(self, value: Any) -> np.ndarray:
         """Point the tensor at `value`, or at a copy if it has another layout; return its array.
@@ -87,6 +80,11 @@ class InputSlot:
             f"{what} is not the model's",
             f"give {spec.dtype}{list(spec.shape)}",
         )
+
+
+def is_resident(value: Any) -> bool:
+    """Return whether `value` is a tensor of this memory without gaps."""
+    return isinstance(value, tvm_ffi.Tensor) and value.is_contiguous() and value.device == _HOST
 
 
 def as_array(value: Any) -> np.ndarray:

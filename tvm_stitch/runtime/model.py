@@ -18,7 +18,7 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.report import Report
 from tvm_stitch.runtime import artifact, cpu_features
 from tvm_stitch.runtime.artifact import Meta
-from tvm_stitch.runtime.buffers import InputSlot, data_pointer, view
+from tvm_stitch.runtime.buffers import InputSlot, data_pointer, is_resident, view
 from tvm_stitch.runtime.dtypes import numpy_dtype
 
 
@@ -36,6 +36,7 @@ class Model:
         self._slots = {
             spec.name: InputSlot(spec, meta.index_bounds.get(spec.name)) for spec in meta.inputs
         }
+        self._unbounded = all(slot.bounds is None for slot in self._slots.values())
         self._tensors = [slot.tensor for slot in self._slots.values()]
         self._outputs = [(spec.name, spec.shape, numpy_dtype(spec.dtype)) for spec in meta.outputs]
         self._weight_pointers = _weight_pointers(library.module) if meta.weights else frozenset()
@@ -59,10 +60,7 @@ class Model:
         if inputs.keys() != self._slots.keys():
             raise self._wrong_names(inputs)
         with self._lock:
-            # Held here, arrays outlive the kernels that read them.
-            arrays = [slot.place(inputs[name]) for name, slot in self._slots.items()]
-            results = self._invoke(self._tensors)
-            del arrays
+            results = self._invoke_placed(tuple(inputs[name] for name in self._slots))
         return {
             name: view(result, shape, dtype)
             for (name, shape, dtype), result in zip(self._outputs, results, strict=True)
@@ -77,14 +75,11 @@ class Model:
             raise StitchError(
                 f"{len(tensors)} tensors", "not one for each input", f"give {self._expected()}"
             )
-        slots = self._slots.values()
         with self._lock:
-            if all(map(InputSlot.takes, slots, tensors)):
-                results = self._invoke(tensors)
+            if self._unbounded and all(map(is_resident, tensors)):
+                results = self._invoke_resident(tensors)
             else:
-                arrays = [slot.place(t) for slot, t in zip(slots, tensors, strict=True)]
-                results = self._invoke(self._tensors)
-                del arrays
+                results = self._invoke_placed(tensors)
         return results[0] if len(results) == 1 else tuple(results)
 
     def export(self, path: str | os.PathLike) -> None:
@@ -93,6 +88,23 @@ class Model:
         Raises: StitchError if it cannot be written.
         """
         self._save(Path(path))
+
+    def _invoke_resident(self, tensors: tuple[tvm_ffi.Tensor, ...]) -> list[tvm_ffi.Tensor]:
+        """Run on tensors as they are; the executable itself compares shapes and dtypes."""
+        try:
+            return self._invoke(tensors)
+        except (RuntimeError, ValueError):
+            if all(map(InputSlot.fits, self._slots.values(), tensors)):
+                raise
+            return self._invoke_placed(tensors)
+
+    def _invoke_placed(self, tensors: tuple[Any, ...]) -> list[tvm_ffi.Tensor]:
+        slots = zip(self._slots.values(), tensors, strict=True)
+        # Held here, arrays outlive the kernels that read them.
+        arrays = [slot.place(tensor) for slot, tensor in slots]
+        results = self._invoke(self._tensors)
+        del arrays
+        return results
 
     def _invoke(self, tensors: Sequence[tvm_ffi.Tensor]) -> list[tvm_ffi.Tensor]:
         """Run on tensors of the inputs' layout; copy each output that is not new memory."""
