@@ -9,7 +9,7 @@ from tvm import ir, tirx
 
 from ..analysis.atoms import Access, Atom, Node, Space
 from ..analysis.expr import AxisRef, Const, Expr, Load
-from . import guards
+from . import guards, prefetch
 from .combiners import combine, identity, lane_tree
 from .emit_expr import INDEX, Emitter, Scope, cast, hoist, share
 from .plan import LoopGroup, Phase
@@ -62,6 +62,7 @@ class NestEmitter:
         self._reduces_here = [self._reduce(n) for n in group.nodes if self._reduces(n)]
         self._depths: dict[Expr, int] = {}
         self._rows, self._row, self._width = 1, 0, 1
+        self._fetches = prefetch.accesses(group, phase, storage.fetched)
 
     # Levels: loops[0..strip) | strip of the vector dimension | loops[strip..n-1) | lanes.
 
@@ -279,8 +280,20 @@ class NestEmitter:
         allocs = [*scope.allocs, *(tirx.AllocBuffer(lanes) for _, lanes in streams)]
         if start is not None:
             self._position.loops[self._vector] = start
+        # From here on the position is that of lane 0.
         after = [s for n, b in streams for s in self._storage.stream(n, b, width, self._position)]
-        return [*allocs, body, *after]
+        return [*self._prefetches(width), *allocs, body, *after]
+
+    def _prefetches(self, width: int) -> list[tirx.Stmt]:
+        """Ask for the next tile's part of the inputs, if the lanes walk them in order."""
+        out: list[tirx.Stmt] = []
+        for access in self._fetches:
+            if width > 1 and access.stride(self._vector) == 1:
+                flat = self._storage.flat(access.tensor)
+                offset = self._storage.offset(access, self._position)
+                offset = total([(1, offset)], prefetch.step(access, self._phase))
+                out += prefetch.fetch(flat, offset, width, access.tensor.dtype)
+        return out
 
     def _streams(self, node: Node, width: int) -> bool:
         if width == 1 or node.store.stride(self._vector) != 1:

@@ -81,6 +81,7 @@ class Plan:
     tasks: int
     workspace: tuple[Tensor, ...] = ()  # intermediates that live across a barrier
     streamed: tuple[Tensor, ...] = ()  # outputs stored past the caches
+    fetched: tuple[Tensor, ...] = ()  # inputs that stream from memory
     vector_bytes: int = 64
     tile_bytes: int = 0
     notes: tuple[str, ...] = field(default=())

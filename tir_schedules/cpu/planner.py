@@ -56,6 +56,7 @@ def plan_space(space: Space, device: Device) -> Plan | str:
         tasks,
         workspace,
         _streamed(space, device),
+        _fetched(space, device),
         device.vector_bytes,
         tile_bytes,
     )
@@ -159,6 +160,11 @@ def _streamed(space: Space, device: Device) -> tuple[Tensor, ...]:
         for t in space.kernel.outputs
         if t.bytes > device.l3_bytes and id(t) not in read and can_stream(t.dtype)
     )
+
+
+def _fetched(space: Space, device: Device) -> tuple[Tensor, ...]:
+    """Return the inputs that are larger than a core's cache."""
+    return tuple(t for t in space.kernel.inputs if t.bytes > device.l2_bytes)
 
 
 def _tile_bytes(phase: Phase, space: Space) -> int:

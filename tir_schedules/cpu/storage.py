@@ -62,6 +62,14 @@ class Storage:
     def declarations(self) -> list[tirx.Stmt]:
         return self._declared
 
+    @property
+    def fetched(self) -> tuple[Tensor, ...]:
+        return self._plan.fetched
+
+    def offset(self, access: Access, position: Position) -> ir.Expr:
+        """Return the global position of an affine access."""
+        return self._global(access, position, None)
+
     def flat(self, tensor: Tensor) -> ir.Var:
         """Return the one-dimensional buffer of a parameter or workspace tensor."""
         return self._flat[id(tensor)]
