@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from ..analysis.atoms import Access, Atom, Node
-from ..analysis.cost import expensive_ops
 from ..analysis.expr import dtype_bytes
 
 _NARROW = 8  # below this extent a contiguous atom fills too little of a register to be preferred
@@ -47,10 +46,11 @@ def _preference(stride: int | None) -> float:
 
 
 def lanes_for(nodes: list[Node], extent: int, vector_bytes: int) -> int:
-    """Return a power of two of lanes: four registers for cheap bodies, two for expensive ones.
+    """Return a power of two of lanes: four registers' worth, fewer on a short axis.
 
-    Four independent registers hide the latency of an add (4 cycles at 1-2 a cycle); transcendental
-    polynomials hold several live values a lane already.
+    Four independent registers hide the latency of an add (4 cycles, 1-2 a cycle) and of the
+    polynomials' chains of multiply-adds; one or two are slower on every subgraph of the zoo
+    (`scripts/bench_memory.py --sizes cache`, Zen 5).
     """
     widest = max(
         dtype_bytes(t)
@@ -58,9 +58,7 @@ def lanes_for(nodes: list[Node], extent: int, vector_bytes: int) -> int:
         for t in (n.stage.out.dtype, *(ld.tensor.dtype for ld in n.reads), "float32")
         if t != "bool"
     )
-    widest = min(widest, 8)
-    heavy = any(expensive_ops(n.stage.value) for n in nodes)
-    lanes = vector_bytes // widest * (2 if heavy else 4)
+    lanes = vector_bytes // min(widest, 8) * 4
     while lanes > 1 and lanes > extent:
         lanes //= 2
     return lanes
