@@ -26,10 +26,19 @@ def covering_sample() -> list[sc.Case]:
 
 SAMPLE = covering_sample()
 EVERY_OPTION = [sc.Case(n, None, "float32", o) for n in sc.SUBGRAPHS for o in sc.variants(n)]
+LONG_COLUMNS = [  # a softmax whose columns are long and few: tiles of whole columns are few too
+    sc.Case("softmax", (1, 1024, 384), options={"axis": 1}),
+    sc.Case("softmax", (4, 1024, 127), options={"axis": 1}),
+    sc.Case("softmax_residual", (1, 1024, 384), options={"axis": 1}),
+    sc.Case("softmax", (1024, 2, 127), "bfloat16", {"form": "decomposed", "axis": 0}),
+    sc.Case("l2_normalize", (1024, 1000), options={"axis": 0}),
+]
 LARGE = [sc.Case(n, zoo.bench_shapes(n)["peers"]) for n in sc.SUBGRAPHS]
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in [*EVERY_OPTION, *SAMPLE]])
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, id=c.id) for c in [*EVERY_OPTION, *SAMPLE, *LONG_COLUMNS]]
+)
 def test_a_subgraph_is_one_stitched_kernel_equal_to_numpy(case):
     sc.check(case)
 
