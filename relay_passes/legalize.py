@@ -101,6 +101,12 @@ def _power(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return builder.call_te(compute, *call.args, primfunc_name_hint="power")
 
 
+def _take(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Clip indices where TVM's "fast" mode would read outside the tensor (and warns of it)."""
+    mode = "clip" if call.attrs.mode == "fast" else call.attrs.mode
+    return builder.call_te(topi.take, call.args[0], call.args[1], call.attrs.axis, mode=mode)
+
+
 def _normalized(x: te.Tensor, axes: list[int], epsilon: float) -> te.Tensor:
     """Return (x - mean) / sqrt(variance + epsilon) in two passes."""
     wide = _wide(x)
@@ -144,4 +150,5 @@ LEGALIZATIONS: dict[str, Legalizer] = {
     "relax.nn.instance_norm": _instance_norm,
     "relax.isnan": _isnan,
     "relax.power": _power,
+    "relax.take": _take,
 }

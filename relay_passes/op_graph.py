@@ -34,6 +34,15 @@ class OpNode:
     consumers: list[OpNode] = field(default_factory=list)
     escapes: bool = False  # some result is an output of the block
 
+    @property
+    def is_constant(self) -> bool:
+        return self.name == "GenericConst"
+
+    @property
+    def is_result(self) -> bool:
+        """Return whether the binding only gathers the results of the block."""
+        return self.escapes and self.name in ("Tuple", "Var", "DataflowVar")
+
     def __repr__(self) -> str:
         return f"{self.index}:{self.name}"
 

@@ -77,10 +77,7 @@ class MaximalPlanner:
         if reason is None and not self._spend():
             reason = "out of fuel"
         if reason is not None:
-            note = f"{producer.name} -> {consumer.name}: {reason}"
-            for group in (left, right):
-                if note not in group.stopped:
-                    group.stopped.append(note)
+            _note(producer, consumer, reason, (left, right))
             return
         self._replace(left, right)
 
@@ -115,6 +112,18 @@ class MaximalPlanner:
             for other in nodes[1:]:
                 if self._home[id(first)] is not self._home[id(other)]:
                     self._try_merge(first, other)
+
+
+def _note(producer: OpNode, consumer: OpNode, reason: str, groups: tuple[Group, Group]) -> None:
+    """Keep why two groups stayed apart; constants and the model's results need no reason."""
+    if producer.is_constant:
+        return
+    note = f"{producer.name} -> {consumer.name}: {reason}"
+    if consumer.is_result:
+        note = f"{producer.name}: is a result of the model"
+    for group in groups:
+        if note not in group.stopped:
+            group.stopped.append(note)
 
 
 def _traffic(node: OpNode) -> int:
