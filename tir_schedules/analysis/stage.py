@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from .expr import Axis, AxisRef, Expr, Linear, Load, Tensor, loads, transform
@@ -47,6 +48,10 @@ class Stage:
         return count
 
     def loads(self) -> list[Load]:
+        return self._loads
+
+    @functools.cached_property
+    def _loads(self) -> list[Load]:
         return loads(self.value)
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from .tiling import WANTED_TILES, Tiling, choose_tiling
 
 PARALLEL_NS = 20_000  # below this much serial work a parallel region (3-6 us) does not pay
 _MAX_TASKS = 64
-_TILE_NS = 25_000  # a tile of that much work is not worth splitting at the price of a barrier
+_TILE_NS = 50_000  # a tile of that much work is not worth splitting at the price of a barrier
 
 
 def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
