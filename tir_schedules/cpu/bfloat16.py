@@ -9,7 +9,7 @@ _QUIET_NAN = 0x7FC0
 
 
 def convert(value: ir.Expr, source: str, target: str) -> ir.Expr:
-    """Convert `value` of dtype `source` to `target`, one of which is bfloat16 (held as its bits)."""
+    """Convert `value` from `source` to `target`; bfloat16, one of the two, is held as its bits."""
     if source == target:
         return value
     if source == "bfloat16":

@@ -114,7 +114,7 @@ class Emitter:
 
 
 def _comparable(expr: Op, args: list[ir.Expr]) -> list[ir.Expr]:
-    """Return operands of == or != that TVM neither folds (x == x) nor compares as floats (bools)."""
+    """Return operands of == or != that TVM does not fold (x == x) or compare as floats (bools)."""
     if expr.args[0].dtype == "bool":
         return [tirx.Cast("int8", a) for a in args]
     if expr.args[0] == expr.args[1] and expr.args[0].dtype.startswith("float"):
