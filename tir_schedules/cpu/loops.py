@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..analysis.atoms import Atom, Edge, Node
 from ..device import Device
 from . import guards
-from .contraction import ROWS, lanes_of, register_tile
+from .contraction import lanes_of, register_tile, rows_of
 from .plan import LoopGroup, Phase
 from .vectors import lanes_for, vector_atom
 
@@ -135,7 +135,7 @@ def _register_tile(
     lanes = lanes_of(device, phase.inner_extent(tile.lane))
     if lanes == 1:
         return None
-    rows = min(ROWS, phase.inner_extent(tile.row))
+    rows = min(rows_of(device), phase.inner_extent(tile.row))
     return LoopGroup((node,), order, lanes, len(outer) + 1, rows)
 
 
