@@ -208,9 +208,13 @@ class NestEmitter:
         count = tirx.FloorDiv(self._extent(atom), tirx.IntImm(INDEX, lanes))
         out = [self._strip_loop(zero, count, lanes)]
         tail = self._tail(zero, left // lanes * lanes, left % lanes)
+        full = self._tail(zero, chunk // lanes * lanes, chunk % lanes)
+        is_last = tirx.EQ(self._position.outer[atom], tirx.IntImm(INDEX, last))
         if tail:
-            is_last = tirx.EQ(self._position.outer[atom], tirx.IntImm(INDEX, last))
-            out.append(tirx.IfThenElse(is_last, _sequence(tail), None))
+            rest = _sequence(full) if full else None
+            out.append(tirx.IfThenElse(is_last, _sequence(tail), rest))
+        elif full:
+            out.append(tirx.IfThenElse(tirx.Not(is_last), _sequence(full), None))
         return out
 
     def _lanes_at(self, start: ir.Expr, width: int) -> list[tirx.Stmt]:
