@@ -135,7 +135,7 @@ def _register_tile(
     lanes = lanes_of(device, phase.inner_extent(tile.lane))
     if lanes == 1:
         return None
-    rows = min(rows_of(device), phase.inner_extent(tile.row))
+    rows = min(rows_of(node, device), phase.inner_extent(tile.row))
     return LoopGroup((node,), order, lanes, len(outer) + 1, rows)
 
 
