@@ -146,7 +146,7 @@ def _canonical_loads(stage: Stage) -> Stage:
             return None
         index = []
         for expr, extent in zip(node.index, node.tensor.shape, strict=True):
-            inner = canonical(transform(expr, rule))
+            inner = canonical(transform(expr, rule)) if extent > 1 else Const(0, "int64")
             index.append(_clamp(inner, extent) if is_data_dependent(inner) else inner)
         return Load(node.tensor, tuple(index))
 

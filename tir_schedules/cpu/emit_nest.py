@@ -187,10 +187,9 @@ class NestEmitter:
 
     def _tail(self, start: ir.Expr, done: int, left: int) -> list[tirx.Stmt]:
         out: list[tirx.Stmt] = []
-        while left:
-            width = 1 << (left.bit_length() - 1)
+        for width in _halves(left):
             out += self._lanes_at(total([(1, start)], done), width)
-            done, left = done + width, left - width
+            done += width
         return out
 
     def _strip_loop(self, start: ir.Expr, count: ir.Expr, lanes: int) -> tirx.Stmt:
@@ -343,25 +342,26 @@ class NestEmitter:
             self._position.loops[dim] = tirx.Var(dim.name, INDEX)
             loops.append(dim)
         lanes = self._group.lanes if atom is self._vector else 1
-        out: list[tirx.Stmt] = []
         extent = self._extent(atom)
-        var, lane = tirx.Var("strip", INDEX), tirx.Var("lane", INDEX)
-        if lanes > 1 and isinstance(extent, tirx.IntImm):
+
+        def at(start: ir.Expr, width: int) -> tirx.Stmt:
+            lane = tirx.Var("lane", INDEX)
+            self._position.loops[atom] = start + lane if width > 1 else start
+            store = self._store(reduce.node, value)
+            kind = tirx.ForKind.VECTORIZED
+            return tirx.For(lane, 0, width, kind, store) if width > 1 else store
+
+        out: list[tirx.Stmt] = []
+        var = tirx.Var("strip", INDEX)
+        if isinstance(extent, tirx.IntImm):
             whole, left = divmod(int(extent), lanes)
-            if whole:
-                self._position.loops[atom] = var * lanes + lane
-                body = self._store(reduce.node, value)
-                body = tirx.For(lane, 0, lanes, tirx.ForKind.VECTORIZED, body)
-                out.append(tirx.For(var, 0, whole, tirx.ForKind.SERIAL, body))
-            if left:
-                rest = tirx.Var("rest", INDEX)
-                self._position.loops[atom] = rest + whole * lanes
-                body = self._store(reduce.node, value)
-                out.append(tirx.For(rest, 0, left, tirx.ForKind.SERIAL, body))
+            done = whole * lanes
+            out.append(tirx.For(var, 0, whole, tirx.ForKind.SERIAL, at(var * lanes, lanes)))
+            for width in _halves(left):
+                out.append(at(tirx.IntImm(INDEX, done), width))
+                done += width
         else:
-            self._position.loops[atom] = var
-            body = self._store(reduce.node, value)
-            out.append(tirx.For(var, 0, extent, tirx.ForKind.SERIAL, body))
+            out.append(tirx.For(var, 0, extent, tirx.ForKind.SERIAL, at(var, 1)))
         for dim in reversed(loops):
             body = _sequence(out)
             loop = self._position.loops[dim]
@@ -452,6 +452,12 @@ class NestEmitter:
                 inside = place >= self._strip_at - (self._group.rows > 1)
                 depth = max(depth, self._strip_at + 1 if inside else place + 1)
         return depth
+
+
+def _halves(extent: int) -> list[int]:
+    """Return powers of two, largest first, that add up to `extent`."""
+    bits = range(extent.bit_length() - 1, -1, -1)
+    return [1 << bit for bit in bits if extent >> bit & 1]
 
 
 def _sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:
