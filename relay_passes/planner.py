@@ -41,11 +41,15 @@ class MaximalPlanner:
         for node in graph.nodes:
             if node.op_class == COMPUTE and refuse_node(node) is None:
                 self._absorb(node)
-        for node in graph.nodes:
-            for producer in sorted(node.producers, key=_traffic, reverse=True):
-                self._try_merge(producer, node)
-        self._merge_siblings(graph)
+        before = -1
+        while before != self._plan.merges:  # a grown group may take what a part of it could not
+            before = self._plan.merges
+            for node in graph.nodes:
+                for producer in sorted(node.producers, key=_traffic, reverse=True):
+                    self._try_merge(producer, node)
+            self._merge_siblings(graph)
         groups = {id(g): g for g in self._home.values()}
+        self._explain()
         self._plan.groups = _execution_order(list(groups.values()), self._home)
         return self._plan
 
@@ -77,9 +81,24 @@ class MaximalPlanner:
         if reason is None and not self._spend():
             reason = "out of fuel"
         if reason is not None:
-            _note(producer, consumer, reason, (left, right))
-            return
-        self._replace(left, right)
+            self._plan.boundaries[producer.index, consumer.index] = reason
+        else:
+            self._replace(left, right)
+
+    def _explain(self) -> None:
+        """Tell each group why it stopped; constants and the model's results need no reason."""
+        nodes = self._plan.graph.nodes
+        for (source, target), reason in self._plan.boundaries.items():
+            producer, consumer = nodes[source], nodes[target]
+            ends = (self._home[id(producer)], self._home[id(consumer)])
+            if ends[0] is ends[1] or producer.is_constant:
+                continue
+            note = f"{producer.name} -> {consumer.name}: {reason}"
+            if consumer.is_result:
+                note = f"{producer.name}: is a result of the model"
+            for group in ends:
+                if note not in group.stopped:
+                    group.stopped.append(note)
 
     def _refuse(self, left: Group, right: Group) -> str | None:
         for group in (left, right):
@@ -96,7 +115,6 @@ class MaximalPlanner:
 
     def _replace(self, left: Group, right: Group) -> None:
         union = left.union(right)
-        union.stopped = [*left.stopped, *right.stopped]
         for node in union.nodes:
             self._home[id(node)] = union
 
@@ -112,18 +130,6 @@ class MaximalPlanner:
             for other in nodes[1:]:
                 if self._home[id(first)] is not self._home[id(other)]:
                     self._try_merge(first, other)
-
-
-def _note(producer: OpNode, consumer: OpNode, reason: str, groups: tuple[Group, Group]) -> None:
-    """Keep why two groups stayed apart; constants and the model's results need no reason."""
-    if producer.is_constant:
-        return
-    note = f"{producer.name} -> {consumer.name}: {reason}"
-    if consumer.is_result:
-        note = f"{producer.name}: is a result of the model"
-    for group in groups:
-        if note not in group.stopped:
-            group.stopped.append(note)
 
 
 def _traffic(node: OpNode) -> int:

@@ -18,7 +18,7 @@ _RECOMPUTE_OPS = 2  # light ops that are cheaper to repeat than to store and loa
 
 def inline_stages(kernel: Kernel) -> Kernel:
     """Return the kernel with only sub-roots and outputs left as stages."""
-    live = _drop_dead(kernel)
+    live = _drop_dead([_pin_unit_indices(s) for s in kernel.stages], kernel.outputs)
     params = {id(p) for p in kernel.params}
     stages = {id(s.out): s for s in live}
     order = [id(s.out) for s in live]
@@ -37,10 +37,24 @@ def inline_stages(kernel: Kernel) -> Kernel:
     return Kernel(kernel.name, kernel.params, kernel.outputs, final)
 
 
-def _drop_dead(kernel: Kernel) -> list[Stage]:
-    needed = {id(t) for t in kernel.outputs}
+def _pin_unit_indices(stage: Stage) -> Stage:
+    """Replace whatever indexes a dimension of one element, a gathered number even, by 0."""
+
+    def rule(node: Expr) -> Expr | None:
+        if not isinstance(node, Load):
+            return None
+        pairs = zip(node.index, node.tensor.shape, strict=True)
+        index = [transform(i, rule) if d != 1 else Const(0, "int64") for i, d in pairs]
+        return Load(node.tensor, tuple(index))
+
+    value = transform(stage.value, rule)
+    return Stage(stage.name, stage.out, stage.axes, stage.out_index, value, stage.reduction)
+
+
+def _drop_dead(stages: list[Stage], outputs: tuple[Tensor, ...]) -> list[Stage]:
+    needed = {id(t) for t in outputs}
     kept: list[Stage] = []
-    for stage in reversed(kernel.stages):
+    for stage in reversed(stages):
         if id(stage.out) in needed:
             kept.append(stage)
             needed.update(id(ld.tensor) for ld in stage.loads())
@@ -146,7 +160,7 @@ def _canonical_loads(stage: Stage) -> Stage:
             return None
         index = []
         for expr, extent in zip(node.index, node.tensor.shape, strict=True):
-            inner = canonical(transform(expr, rule)) if extent > 1 else Const(0, "int64")
+            inner = canonical(transform(expr, rule))
             index.append(_clamp(inner, extent) if is_data_dependent(inner) else inner)
         return Load(node.tensor, tuple(index))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from tvm import ir, tirx
@@ -95,9 +96,9 @@ class Emitter:
             # not (x < y) would become y <= x, which differs on NaN.
             return tirx.EQ(tirx.Cast(INDEX, args[0]), tirx.IntImm(INDEX, 0))
         if name == "Div" and isinstance(args[1], tirx.FloatImm) and args[1].value == 0:
-            # TVM aborts on a division by a literal zero.
-            bits = tirx.IntImm("int64" if expr.dtype == "float64" else "int32", 0)
-            return tirx.Div(args[0], tirx.reinterpret(expr.dtype, bits))
+            # TVM aborts on a division by a literal zero; this gives the same infinities and NaN.
+            infinity = math.copysign(math.inf, args[1].value)
+            return tirx.Mul(args[0], tirx.FloatImm(expr.dtype, infinity))
         if name in ("EQ", "NE"):
             args = _comparable(expr, args)
         if name in _BINARY:
