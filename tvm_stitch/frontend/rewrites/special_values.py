@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -34,4 +35,21 @@ def one_sided_isinf(graph: Graph, node: onnx.NodeProto) -> list | None:
         build("Equal", x, infinity, out=node.output[0])
     else:
         build("Less", x, x, out=node.output[0])
+    return build.nodes
+
+
+def clip_to_finite(graph: Graph, node: onnx.NodeProto) -> list | None:
+    """rewrite: Clip(x, low) -> Clip(x, low, largest finite): what ONNX says of a bound left out"""
+    if node.op_type != "Clip" or (known := graph.type_of(node.input[0])) is None:
+        return None
+    bounds = [*node.input[1:], "", ""][:2]
+    is_float = known.dtype.kind == "f" or known.dtype == ml_dtypes.bfloat16
+    if all(bounds) or not is_float or {"min", "max"} & attributes(node).keys():
+        return None
+    build, limits = Builder(graph, node), ml_dtypes.finfo(known.dtype)
+    ends = (limits.min, limits.max)
+    low, high = (
+        bound or build.constant(end, known.dtype) for bound, end in zip(bounds, ends, strict=True)
+    )
+    build("Clip", node.input[0], low, high, out=node.output[0])
     return build.nodes
