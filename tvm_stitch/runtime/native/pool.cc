@@ -43,6 +43,7 @@ struct Region {
   Env env;
   std::atomic<int> pending;
   std::atomic<TVMFFIObjectHandle> error{nullptr};
+  int caller_cpu;
 };
 
 constexpr int64_t kAwakeNs = 2'000'000;  // a worker sleeps after this long without work
@@ -59,6 +60,15 @@ int64_t NowNs() {
 template <typename Done>
 void WaitFor(Done done) {
   while (!done()) sched_yield();
+}
+
+// Two threads that yield to each other on one CPU look busy enough to the kernel's balancer to be
+// left there: a worker leaves the CPU of its caller by itself.
+void LeaveCpu(int cpu) {
+  cpu_set_t cpus;
+  if (cpu < 0 || sched_getaffinity(getpid(), sizeof(cpus), &cpus) != 0) return;
+  CPU_CLR(cpu, &cpus);
+  if (CPU_COUNT(&cpus) > 0) pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
 }
 
 void RunTask(Region* region, int task) {
@@ -85,6 +95,7 @@ class alignas(64) Worker {
     while (true) {
       Await();
       Region* region = region_;
+      if (sched_getcpu() == region->caller_cpu) LeaveCpu(region->caller_cpu);
       state_.store(kIdle, std::memory_order_relaxed);
       RunTask(region, task_);
       region->pending.fetch_sub(1, std::memory_order_release);
@@ -120,7 +131,7 @@ class Pool {
       return failed;
     }
     Barrier barrier;
-    Region region{lambda, closure, {&barrier, tasks}, {tasks - 1}, {nullptr}};
+    Region region{lambda, closure, {&barrier, tasks}, {tasks - 1}, {nullptr}, sched_getcpu()};
     for (int i = 0; i < tasks - 1; ++i) workers_[i].Give(&region);
     inside_region = true;
     RunTask(&region, 0);
