@@ -6,11 +6,13 @@
 //
 // A process has one pool: it lives in the library that launched first, which is never unloaded,
 // and the others reach it through a function registered with TVM's FFI.
+#include <dirent.h>
 #include <dlfcn.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <tvm/ffi/c_api.h>
@@ -62,11 +64,30 @@ void WaitFor(Done done) {
   while (!done()) sched_yield();
 }
 
+// The CPUs of the first thread, or if these are too few for the tasks, those of all threads: OpenMP
+// binds the first thread to a single CPU when OMP_PROC_BIND is set.
+cpu_set_t ProcessCpus(int wanted) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  if (sched_getaffinity(getpid(), sizeof(all), &all) == 0 && CPU_COUNT(&all) >= wanted) return all;
+  if (DIR* tasks = opendir("/proc/self/task")) {
+    while (dirent* entry = readdir(tasks)) {
+      cpu_set_t cpus;
+      int thread = atoi(entry->d_name);
+      if (thread > 0 && sched_getaffinity(thread, sizeof(cpus), &cpus) == 0) {
+        CPU_OR(&all, &all, &cpus);
+      }
+    }
+    closedir(tasks);
+  }
+  return all;
+}
+
 // Two threads that yield to each other on one CPU look busy enough to the kernel's balancer to be
 // left there: a worker leaves the CPU of its caller by itself.
-void LeaveCpu(int cpu) {
-  cpu_set_t cpus;
-  if (cpu < 0 || sched_getaffinity(getpid(), sizeof(cpus), &cpus) != 0) return;
+void LeaveCpu(int cpu, int wanted) {
+  if (cpu < 0) return;
+  cpu_set_t cpus = ProcessCpus(wanted);
   CPU_CLR(cpu, &cpus);
   if (CPU_COUNT(&cpus) > 0) pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
 }
@@ -83,6 +104,8 @@ class alignas(64) Worker {
  public:
   explicit Worker(int task) : task_(task) {}
 
+  int task() const { return task_; }
+
   void Give(Region* region) {
     region_ = region;
     if (state_.exchange(kWork, std::memory_order_acq_rel) == kAsleep) {
@@ -95,7 +118,7 @@ class alignas(64) Worker {
     while (true) {
       Await();
       Region* region = region_;
-      if (sched_getcpu() == region->caller_cpu) LeaveCpu(region->caller_cpu);
+      if (sched_getcpu() == region->caller_cpu) LeaveCpu(region->caller_cpu, region->env.tasks);
       state_.store(kIdle, std::memory_order_relaxed);
       RunTask(region, task_);
       region->pending.fetch_sub(1, std::memory_order_release);
@@ -165,10 +188,8 @@ class Pool {
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     // The process's CPUs, not those its caller happens to be bound to.
-    cpu_set_t cpus;
-    if (sched_getaffinity(getpid(), sizeof(cpus), &cpus) == 0) {
-      pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
-    }
+    cpu_set_t cpus = ProcessCpus(worker->task() + 1);
+    if (CPU_COUNT(&cpus) > 0) pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
     // Signals go to the threads that expect them.
     sigset_t all, before;
     sigfillset(&all);
