@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .atoms import Access, Atom, Edge, Node, Space
+from .expr import AxisRef, Load, Op, walk
 
 
 def coalesce(space: Space) -> Space:
@@ -29,12 +30,27 @@ def _find_pair(space: Space) -> tuple[Atom, Atom] | None:
                 for inner in role:
                     if outer is not inner:
                         candidates[id(outer), id(inner)] = (outer, inner)
+    fixed = _addressed(space)
     for outer, inner in candidates.values():
-        if all(_mergeable(n, outer, inner) for n in space.nodes) and all(
-            outer not in e.loose and inner not in e.loose for e in space.edges
-        ):
+        if outer in fixed or inner in fixed:
+            continue
+        if all(_mergeable(n, outer, inner) for n in space.nodes):
             return outer, inner
     return None
+
+
+def _addressed(space: Space) -> set[Atom]:
+    """Return atoms that an address is computed from: loose ones, and those in their indices."""
+    found: set[Atom] = set()
+    for edge in space.edges:
+        found |= edge.loose
+        if not edge.loose:
+            continue
+        for load in edge.consumer.reads:
+            if load.tensor is edge.producer.stage.out:
+                axes = [n.axis for i in load.index for n in walk(i) if isinstance(n, AxisRef)]
+                found.update(a for axis in axes for a, _ in edge.consumer.digits[axis])
+    return found
 
 
 def _mergeable(node: Node, outer: Atom, inner: Atom) -> bool:
@@ -52,8 +68,6 @@ def _mergeable(node: Node, outer: Atom, inner: Atom) -> bool:
 
 def _uses_value(node: Node, atom: Atom) -> bool:
     """Return whether the stage computes with the position itself (a guard, an iota)."""
-    from .expr import AxisRef, Load, Op
-
     seen = set()
     stack = [node.stage.value]
     while stack:
