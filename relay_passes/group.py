@@ -56,9 +56,6 @@ class Group:
             rows.append((node.name, node.func_hash, wires))
         return tuple(rows), tuple(number[id(t)] for t in self.outputs())
 
-    def bytes_moved(self) -> int:
-        return sum(t.bytes for t in (*self.inputs(), *self.outputs()))
-
     def bytes_apart(self) -> int:
         return sum(t.bytes for n in self.nodes for t in (*n.inputs, *n.outputs))
 

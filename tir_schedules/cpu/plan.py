@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..analysis.atoms import Atom, Node, Space
 from ..analysis.expr import Tensor, dtype_bytes
@@ -84,7 +84,6 @@ class Plan:
     fetched: tuple[Tensor, ...] = ()  # inputs that stream from memory
     vector_bytes: int = 64
     tile_bytes: int = 0
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def stitched(self) -> bool:
