@@ -20,6 +20,7 @@ from tvm.ir import Expr, IRModule
 from tvm.script import tirx as T
 from tvm.target.codegen import llvm_get_system_cpu
 
+from tir_schedules.device import llvm_features
 from tir_schedules.vector_math import lower
 
 Array = np.ndarray
@@ -48,10 +49,10 @@ def build(
     mcpu: str | None = None,
 ) -> tvm.runtime.Executable:
     """Compile `out[i] = function(*in[i])` over (size,) arrays, 16 lanes at a time."""
-
     kernel = _unary(function, size, dtype) if arguments == 1 else _binary(function, size, dtype)
     target = tvm.target.Target({"kind": "llvm", "mcpu": mcpu or llvm_get_system_cpu()})
-    return tvm.compile(IRModule({"main": lower(kernel)}), target=target)
+    lowered = lower(kernel, scalef="avx512f" in llvm_features(target))
+    return tvm.compile(IRModule({"main": lowered}), target=target)
 
 
 def _unary(function: Callable[..., Expr], size: int, dtype: str) -> tirx.PrimFunc:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
+import numpy as np
 from tvm import ir, tirx
 
 from ..analysis.expr import AxisRef, Const, Expr, Load, Op
@@ -21,6 +22,7 @@ _BINARY = {
 }
 _BOOLEAN = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "NE", "BitwiseNot": "Not"}
 _PRIM = frozenset(("if_then_else", "log2", "ceil", "clz"))  # registered as prim.*, not tirx.*
+_SMOOTH = frozenset(("call:tirx.erf", "call:tirx.tanh"))
 _BRANCH = "call:tirx.if_then_else"
 INDEX = "int32"
 
@@ -65,9 +67,13 @@ class Emitter:
     """Emits expressions at a point; `load` and `axis` resolve what the nest knows."""
 
     def __init__(
-        self, load: Callable[[Load, Scope], ir.Expr], axis: Callable[[AxisRef], ir.Expr]
+        self,
+        load: Callable[[Load, Scope], ir.Expr],
+        axis: Callable[[AxisRef], ir.Expr],
+        vector_bytes: int,
     ) -> None:
         self._load, self._axis = load, axis
+        self._scalef = vector_bytes == 64
 
     def emit(self, expr: Expr, scope: Scope) -> ir.Expr:
         known = scope.get(expr)
@@ -80,6 +86,8 @@ class Emitter:
         if isinstance(expr, Load):
             return self._load(expr, scope)
         assert isinstance(expr, Op)
+        if expr.name in _SMOOTH:
+            expr = _times_reciprocal(expr, scope)
         return self._op(expr, [self.emit(a, scope) for a in expr.args])
 
     def _op(self, expr: Op, args: list[ir.Expr]) -> ir.Expr:
@@ -115,7 +123,26 @@ class Emitter:
         op = ir.Op.get(f"prim.{short}" if short in _PRIM else f"tirx.{short}")
         if expr.extra:
             args = [tirx.IntImm("uint32", expr.extra[0]), *args]
-        return lower(ir.Call(op, args, ret_ty=expr.dtype))
+        return lower(ir.Call(op, args, ret_ty=expr.dtype), self._scalef)
+
+
+def _times_reciprocal(expr: Op, scope: Scope) -> Op:
+    """Return f(x / c) as f(x * (1 / c)) for a constant c, unless the quotient is there anyway.
+
+    Only for functions that turn one ulp of their argument into at most one of their result: a
+    division takes as long as five multiply-adds (Zen 5), but `floor(49 / 49)` must stay 1.
+    """
+    (quotient,) = expr.args
+    if scope.get(quotient) is not None or not isinstance(quotient, Op):
+        return expr
+    if quotient.name != "Div" or quotient.dtype != "float32":
+        return expr
+    value, by = quotient.args
+    if not isinstance(by, Const) or not 2.0**-126 <= abs(by.value) <= 2.0**126:
+        return expr
+    reciprocal = Const(float(np.float32(1.0 / by.value)), by.dtype)
+    product = Op("Mul", (value, reciprocal), quotient.dtype)
+    return Op(expr.name, (product,), expr.dtype, expr.extra)
 
 
 def _comparable(expr: Op, args: list[ir.Expr]) -> list[ir.Expr]:

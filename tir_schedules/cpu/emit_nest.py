@@ -57,7 +57,7 @@ class NestEmitter:
             self._axes.update(node.digits)
         self._made_here = {id(n.stage.out) for n in group.nodes if not self._reduces(n)}
         self._values = {id(n): n.stage.value for n in group.nodes}
-        self._emitter = Emitter(self._load, self._axis)
+        self._emitter = Emitter(self._load, self._axis, storage.vector_bytes)
         self._forward: dict[int, ir.Expr] = {}
         self._reduces_here = [self._reduce(n) for n in group.nodes if self._reduces(n)]
         self._depths: dict[Expr, int] = {}
@@ -284,7 +284,7 @@ class NestEmitter:
         if start is not None:
             self._position.loops[self._vector] = start
         # From here on the position is that of lane 0.
-        after = [s for n, b in streams for s in self._storage.stream(n, b, width, self._position)]
+        after = [self._storage.stream(n, b, width, self._position) for n, b in streams]
         return [*self._prefetches(width), *allocs, body, *after]
 
     def _prefetches(self, width: int) -> list[tirx.Stmt]:

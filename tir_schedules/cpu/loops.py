@@ -107,7 +107,7 @@ def _finish(nest: _Nest, phase: Phase, device: Device) -> LoopGroup:
     last = max(0, len(dims) - 1)
     if nest.vector is None:
         return LoopGroup(nodes, dims, 1, last)
-    lanes = lanes_for(nest.nodes, phase.inner_extent(nest.vector), device.vector_bytes)
+    lanes = lanes_for(nest.nodes, phase.inner_extent(nest.vector), device)
     if any(guards.cuts(n, nest.vector) is None for n in nodes):
         lanes = 1
     if any(guards.cuts(n, nest.vector) for n in nodes) and nest.vector in phase.chunks:

@@ -20,7 +20,7 @@ from .plan import LoopGroup, Phase, Plan, buffer_bytes
 from .streaming import can_stream
 from .tiling import WANTED_TILES, Tiling, choose_tiling
 
-PARALLEL_NS = 60_000  # by `estimate_ns`, 25 us measured: below it a region (3-10 us) does not pay
+PARALLEL_NS = 20_000  # by `estimate_ns`, 9 us measured: below it a region (2-4 us) hardly pays
 _MAX_TASKS = 64
 _TILE_NS = 50_000  # a tile of that much work is not worth splitting at the price of a barrier
 

@@ -19,7 +19,7 @@ class Storage:
     """Buffers of a kernel: parameters and workspace by global position, tiles by local position."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+        self._plan, self.vector_bytes = plan, plan.vector_bytes
         self._declared: list[tirx.Stmt] = []
         self._flat: dict[int, ir.Var] = {}
         self._tiles: dict[int, ir.Var] = {}
@@ -124,15 +124,15 @@ class Storage:
     def streams(self, node: Node, width: int) -> bool:
         """Return whether `width` lanes of the node's result go past the caches."""
         tensor = node.stage.out
-        whole = width * dtype_bytes(tensor.dtype) % self._plan.vector_bytes == 0
+        whole = width * dtype_bytes(tensor.dtype) % self.vector_bytes == 0
         return whole and any(t is tensor for t in self._plan.streamed)
 
-    def stream(self, node: Node, lanes: ir.Var, width: int, position: Position) -> list[tirx.Stmt]:
-        """Return the streaming stores of `lanes` at `position`."""
+    def stream(self, node: Node, lanes: ir.Var, width: int, position: Position) -> tirx.Stmt:
+        """Return the streaming store of `lanes` at `position`."""
         tensor = node.stage.out
         offset = self._global(node.store, position, None)
         flat = self._flat[id(tensor)]
-        return stream(flat, offset, lanes, width, tensor.dtype, self._plan.vector_bytes)
+        return stream(flat, offset, lanes, width, tensor.dtype)
 
     def store_partial(
         self, node: Node, value: ir.Expr, piece: ir.Expr, position: Position

@@ -5,8 +5,15 @@ from __future__ import annotations
 import math
 
 from ..analysis.atoms import Access, Atom, Node
+from ..analysis.cost import expensive_ops
 from ..analysis.expr import dtype_bytes
+from ..device import Device
 
+# Four independent registers hide the latency of an add (4 cycles, 1-2 a cycle) and of the
+# polynomials' chains of multiply-adds; one or two are slower on every subgraph of the zoo
+# (`scripts/bench_memory.py --sizes cache`, Zen 5).
+_REGISTERS = 4
+_LONG = 4  # strips
 _NARROW = 8  # below this extent a contiguous atom fills too little of a register to be preferred
 
 
@@ -45,20 +52,32 @@ def _preference(stride: int | None) -> float:
     return 0.1 if stride == 0 else -0.7
 
 
-def lanes_for(nodes: list[Node], extent: int, vector_bytes: int) -> int:
-    """Return a power of two of lanes: four registers' worth, fewer on a short axis.
-
-    Four independent registers hide the latency of an add (4 cycles, 1-2 a cycle) and of the
-    polynomials' chains of multiply-adds; one or two are slower on every subgraph of the zoo
-    (`scripts/bench_memory.py --sizes cache`, Zen 5).
-    """
+def lanes_for(nodes: list[Node], extent: int, device: Device) -> int:
+    """Return a power of two of lanes: some registers' worth, fewer on a short axis."""
     widest = max(
         dtype_bytes(t)
         for n in nodes
         for t in (n.stage.out.dtype, *(ld.tensor.dtype for ld in n.reads), "float32")
         if t != "bool"
     )
-    lanes = vector_bytes // min(widest, 8) * 4
+    lanes = device.vector_bytes // min(widest, 8) * _REGISTERS
+    if extent >= _LONG * lanes and _long_chains(nodes, device):
+        return lanes * 2
     while lanes > 1 and lanes > extent:
         lanes //= 2
     return lanes
+
+
+def _long_chains(nodes: list[Node], device: Device) -> bool:
+    """Return whether the nest is polynomials out of cache, which more registers overlap better.
+
+    One polynomial in four registers fills Zen 5's floating-point schedulers (`['Erf', 'Tanh']` of
+    16 x 1024: a third faster with eight). Reductions pay for more lanes in folding them, and from
+    main memory eight registers a strip are at times half as fast.
+    """
+    tensors = [t for n in nodes for t in (n.stage.out, *(ld.tensor for ld in n.reads))]
+    return (
+        not any(n.reduced for n in nodes)
+        and any(expensive_ops(n.stage.value) for n in nodes)
+        and all(t.bytes <= device.l2_bytes for t in tensors)
+    )

@@ -17,6 +17,7 @@ NAN = float("nan")
 SIGN_BIT = 0x80000000
 # Adding 1.5 * 2**23 rounds a float32 to an integer, left in the low bits of the sum.
 ROUND_F32 = 12582912.0
+_ROUND_F32_BITS = 0x4B400000
 EXPONENT_BIAS = 127
 MANTISSA_BITS = 23
 
@@ -25,9 +26,11 @@ class Bindings:
     """The Let chain of one expression: `let` binds a subexpression, `close` wraps the result.
 
     Comparisons are repeated, not bound: TVM aborts on a Let whose value is a bool vector.
+    `scalef`: the target scales by powers of two in one instruction (AVX-512's VSCALEFPS).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scalef: bool = False) -> None:
+        self.scalef = scalef
         self._bound: list[tuple[tirx.Var, Expr]] = []
 
     def let(self, name: str, value: Expr) -> Expr:
@@ -86,6 +89,12 @@ def bits(x: Expr, dtype: str = "uint32") -> Expr:
 def low_bits_as_exponent(rounded: Expr) -> Expr:
     """Return the float32 whose exponent field is the low byte of `rounded`'s bits."""
     return tirx.reinterpret(F32, bits(rounded) << tirx.IntImm("uint32", MANTISSA_BITS))
+
+
+def times_power_of_two(mantissa: Expr, rounded: Expr) -> Expr:
+    """Return mantissa * 2**n, rounded once, for rounded = ROUND_F32 + n."""
+    n = bits(rounded, "int32") - tirx.IntImm("int32", _ROUND_F32_BITS)
+    return tirx.call_llvm_pure_intrin(F32, "llvm.ldexp", mantissa, n)
 
 
 def with_sign_of(magnitude: Expr, x: Expr) -> Expr:

@@ -3,6 +3,7 @@
 Below 2**-115 the power of two is built 2**64 too large and the product scaled down once, so that
 a subnormal result is rounded once; above, 2**(n-1) and a factor of 2 keep n = 128 in range.
 Clamping the argument makes overflow and underflow come out as inf and 0 with no further test.
+VSCALEFPS, where the target has it, does all of that by itself (LLVM 22 makes it of `llvm.ldexp`).
 """
 
 import math
@@ -10,7 +11,17 @@ import math
 from tvm import tirx
 from tvm.ir import Expr
 
-from .bindings import EXPONENT_BIAS, ROUND_F32, Bindings, at_least, at_most, f32, fma, horner
+from .bindings import (
+    EXPONENT_BIAS,
+    ROUND_F32,
+    Bindings,
+    at_least,
+    at_most,
+    f32,
+    fma,
+    horner,
+    times_power_of_two,
+)
 from .bindings import low_bits_as_exponent as power_of_two
 
 # scripts/fit_polynomials.py: "exp" and "exp2", degree 5.
@@ -42,10 +53,12 @@ def exp(lets: Bindings, x: Expr) -> Expr:
     # 88.73 overflows already and -103.98 is the last to give a subnormal.
     x = lets.let("x", at_most(at_least(lets.let("x", x), -104.0), 89.0))
     tiny = x < f32(-80.0)
-    magic = lets.let("magic", _magic(tiny))
+    magic = f32(ROUND_F32) if lets.scalef else lets.let("magic", _magic(tiny))
     rounded = lets.let("rounded", fma(x, f32(LOG2_E), magic))
     n = lets.let("n", rounded - magic)
     r = lets.let("r", fma(n, f32(-LN2_LOW), fma(n, f32(-LN2_HIGH), x)))
+    if lets.scalef:
+        return times_power_of_two(horner(r, EXP), rounded)
     return _scale(horner(r, EXP), rounded, tiny)
 
 
@@ -53,9 +66,11 @@ def exp2(lets: Bindings, x: Expr) -> Expr:
     """Return 2**x of a float32 x: exp2(-inf) = 0, exp2(x >= 128) = inf, NaN stays."""
     x = lets.let("x", at_most(at_least(lets.let("x", x), -151.0), 128.25))
     tiny = x < f32(-115.0)
-    magic = lets.let("magic", _magic(tiny))
+    magic = f32(ROUND_F32) if lets.scalef else lets.let("magic", _magic(tiny))
     rounded = lets.let("rounded", x + magic)
     r = lets.let("r", x - (rounded - magic))
+    if lets.scalef:
+        return times_power_of_two(horner(r, EXP2), rounded)
     return _scale(horner(r, EXP2), rounded, tiny)
 
 

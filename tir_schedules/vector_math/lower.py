@@ -1,5 +1,6 @@
 """Rewrite math calls in a TIR expression into arithmetic that LLVM vectorises."""
 
+import functools
 from collections.abc import Callable
 
 import tvm_ffi
@@ -33,7 +34,9 @@ FUNCTIONS: dict[str, Callable[..., Expr]] = {
 _HALF = ("float16", "bfloat16")
 
 
-def lower(node: Expr | tirx.Stmt | tirx.PrimFunc) -> Expr | tirx.Stmt | tirx.PrimFunc:
+def lower(
+    node: Expr | tirx.Stmt | tirx.PrimFunc, scalef: bool = False
+) -> Expr | tirx.Stmt | tirx.PrimFunc:
     """Replace every call in `FUNCTIONS` by selects, shifts and fused multiply-adds.
 
     rewrite: T.exp(x) -> T.Let(..., where={x: ..., n: ..., r: ...})   # float32
@@ -41,21 +44,23 @@ def lower(node: Expr | tirx.Stmt | tirx.PrimFunc) -> Expr | tirx.Stmt | tirx.Pri
              T.exp(d) -> T.exp(d)                                       # float64 stays libm's
     In a statement or PrimFunc the Lets become local buffers at once; a kernel put together from
     lowered expressions needs `materialise_lets` (which says why) before it is compiled.
+    `scalef` may be set for a target with AVX-512.
     Results are within 4 ulp of the correctly rounded value, and exact at 0, +-inf, NaN, overflow
     and underflow (scripts/sweep_vector_math.py), with or without fused multiply-add; pow needs it.
     """
-    lowered = tvm_ffi.structural_map(node, [(Call, _rewrite)], order="post")
+    rewrite = functools.partial(_rewrite, scalef=scalef)
+    lowered = tvm_ffi.structural_map(node, [(Call, rewrite)], order="post")
     kernel = isinstance(node, tirx.Stmt | tirx.PrimFunc)
     return materialise_lets(lowered) if kernel else lowered
 
 
-def _rewrite(call: Call) -> Expr:
+def _rewrite(call: Call, scalef: bool) -> Expr:
     if not isinstance(call.op, Op) or call.op.name.rpartition(".")[2] not in FUNCTIONS:
         return call
     dtype = str(call.ty.dtype)
     if dtype != "float32" and dtype not in _HALF:
         return call
-    lets = Bindings()
+    lets = Bindings(scalef)
     args = [arg if dtype == "float32" else tirx.Cast("float32", arg) for arg in call.args]
     result = lets.close(FUNCTIONS[call.op.name.rpartition(".")[2]](lets, *args))
     return result if dtype == "float32" else tirx.Cast(dtype, result)

@@ -39,7 +39,8 @@ def _extremum(a: Expr, b: Expr, before: type) -> Expr:
     """Return a if before(a, b) else b, or the NaN among them.
 
     x86's max and min return their second operand when either is NaN: a constant goes first and
-    costs nothing more; otherwise the first operand is tested (|a| <= inf becomes one compare).
+    costs nothing more; otherwise `b` is tested (|b| <= inf becomes one compare), which in a
+    reduction is the new value: a test of the accumulator would lengthen its chain.
     """
     dtype = str(a.ty.dtype)
     if dtype in _HALF:
@@ -52,5 +53,5 @@ def _extremum(a: Expr, b: Expr, before: type) -> Expr:
     if isinstance(a, tirx.FloatImm) and a.value == a.value:
         return lets.close(tirx.Select(before(a, b), a, b))
     a = lets.let("a", a)
-    ordered = absolute(a) <= tirx.FloatImm(dtype, INFINITY)
-    return lets.close(tirx.Select(ordered, tirx.Select(before(a, b), a, b), a))
+    ordered = absolute(b) <= tirx.FloatImm(dtype, INFINITY)
+    return lets.close(tirx.Select(ordered, tirx.Select(before(b, a), b, a), b))

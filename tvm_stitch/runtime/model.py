@@ -36,7 +36,9 @@ class Model:
         self._slots = {
             spec.name: InputSlot(spec, meta.index_bounds.get(spec.name)) for spec in meta.inputs
         }
-        self._unbounded = all(slot.bounds is None for slot in self._slots.values())
+        self._bounded = [
+            (index, slot) for index, slot in enumerate(self._slots.values()) if slot.bounds
+        ]
         self._tensors = [slot.tensor for slot in self._slots.values()]
         self._outputs = [(spec.name, spec.shape, numpy_dtype(spec.dtype)) for spec in meta.outputs]
         self._weight_pointers = _weight_pointers(library.module) if meta.weights else frozenset()
@@ -76,7 +78,7 @@ class Model:
                 f"{len(tensors)} tensors", "not one for each input", f"give {self._expected()}"
             )
         with self._lock:
-            if self._unbounded and all(map(is_resident, tensors)):
+            if all(map(is_resident, tensors)):
                 results = self._invoke_resident(tensors)
             else:
                 results = self._invoke_placed(tensors)
@@ -91,6 +93,9 @@ class Model:
 
     def _invoke_resident(self, tensors: tuple[tvm_ffi.Tensor, ...]) -> list[tvm_ffi.Tensor]:
         """Run on tensors as they are; the executable itself compares shapes and dtypes."""
+        for index, slot in self._bounded:
+            if slot.fits(tensors[index]):
+                slot.check_bounds(np.from_dlpack(tensors[index]))
         try:
             return self._invoke(tensors)
         except (RuntimeError, ValueError):

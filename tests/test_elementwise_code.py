@@ -1,0 +1,110 @@
+"""Element-wise kernels: stores past the caches, quotients by a constant, lanes for long chains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.special
+import stitch_case as sc
+import stitch_tir as tir
+import tvm
+from tvm import tirx
+from tvm.ir import IRModule
+from tvm.script import tirx as T
+
+from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tvm_stitch import targets
+from tvm_stitch.runtime.artifact import Tensor
+from tvm_stitch.runtime.buffers import InputSlot
+
+SMALL_CACHES = replace(sc.device(1), l2_bytes=512, l3_bytes=1024)
+
+
+def erf_of_quotient(shape: tuple[int, int]) -> tirx.PrimFunc:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(a: T.Buffer(shape, "float32"), out: T.Buffer(shape, "float32")):
+        for i, j in T.grid(*shape):
+            with T.sblock("out"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                out[vi, vj] = T.erf(a[vi, vj] / T.float32(1.4142135))
+
+    return kernel
+
+
+def floor_of_quotient(shape: tuple[int, int]) -> tirx.PrimFunc:
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(a: T.Buffer(shape, "float32"), out: T.Buffer(shape, "float32")):
+        for i, j in T.grid(*shape):
+            with T.sblock("out"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                out[vi, vj] = T.floor(a[vi, vj] / T.float32(49))
+
+    return kernel
+
+
+def scheduled(kernel: tirx.PrimFunc, device) -> tirx.PrimFunc:
+    plan = plan_prim_func(kernel, device)
+    assert not isinstance(plan, str), plan
+    return emit_plan(plan, kernel)
+
+
+def run(kernel: tirx.PrimFunc, given: np.ndarray, made: np.ndarray) -> None:
+    public = IRModule({"main": kernel.with_attr("global_symbol", "main")})
+    main = tvm.compile(public, targets.resolve("x86", 1)).jit()["main"]
+    slots = [InputSlot(Tensor("t", a.shape, "float32"), None) for a in (given, made)]
+    for slot, array in zip(slots, (given, made), strict=True):
+        assert slot.place(array) is array
+    main(*(slot.tensor for slot in slots))
+
+
+def calls(kernel: tirx.PrimFunc, prefix: str) -> list[tvm.ir.Call]:
+    found = [s.value for s, _ in tir.statements(kernel.body) if isinstance(s, tirx.Evaluate)]
+    return [c for c in found if c.op.name.endswith("call_extern") and prefix in str(c.args[0])]
+
+
+def offset(size: int, by: int) -> np.ndarray:
+    """Return float32 elements `by` elements past a 64-byte boundary."""
+    memory = np.full(size + 32, np.nan, np.float32)
+    start = -memory.ctypes.data % 64 // 4 + by
+    return memory[start : start + size]
+
+
+@pytest.mark.parametrize("by", [0, 1, 4])
+@pytest.mark.parametrize("shape", [(7, 64), (3, 1000), (5, 129), (33, 272)])
+def test_streamed_results_are_right_at_any_alignment(shape, by):
+    given = np.random.default_rng(by).normal(size=shape).astype(np.float32)
+    made = offset(given.size, by).reshape(shape)
+    run(scheduled(erf_of_quotient(shape), SMALL_CACHES), given, made)
+    expected = scipy.special.erf(given.astype(np.float64) / 1.4142135)
+    np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.skipif(SMALL_CACHES.vector_bytes < 32, reason="streaming stores start at AVX")
+def test_a_strip_is_streamed_under_one_test_of_its_address():
+    kernel = scheduled(erf_of_quotient((7, 1024)), SMALL_CACHES)
+    lanes = SMALL_CACHES.vector_bytes  # four registers of float32
+    assert [int(c.args[2].ty.dtype.lanes) for c in calls(kernel, "stitch_stream")] == [lanes]
+    assert len(calls(kernel, "stitch_sfence")) == 1
+
+
+def test_a_quotient_by_a_constant_is_a_product_inside_erf_only():
+    shape = (4, 1000)
+    assert "/ T.float32" not in scheduled(erf_of_quotient(shape), sc.device(1)).script()
+    assert "/ T.float32" in scheduled(floor_of_quotient(shape), sc.device(1)).script()
+    given = (49.0 * np.arange(4000, dtype=np.float32)).reshape(shape)
+    made = np.empty_like(given)
+    run(scheduled(floor_of_quotient(shape), sc.device(1)), given, made)
+    np.testing.assert_array_equal(made, given / 49)
+
+
+def test_polynomials_in_cache_take_twice_the_lanes():
+    cached = scheduled(erf_of_quotient((16, 1024)), replace(sc.device(1), l2_bytes=1 << 20))
+    spilled = scheduled(erf_of_quotient((16, 1024)), SMALL_CACHES)
+    widths = [max(_widths(kernel)) for kernel in (cached, spilled)]
+    assert widths[0] == 2 * widths[1]
+
+
+def _widths(kernel: tirx.PrimFunc) -> list[int]:
+    return [int(s.extent) for s, _ in tir.statements(kernel.body) if tir.is_vector(s)]
