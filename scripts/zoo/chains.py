@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from zoo.graph import Graph
-from zoo.layers import gelu_erf, gelu_tanh
+from zoo.layers import EPS, gelu_erf, gelu_tanh
 from zoo.norms import Arrays, Shape
 from zoo.weights import Float64Weights
 
@@ -34,7 +34,7 @@ def bias_gelu_reference(inputs: Arrays, weights: Float64Weights, tanh: bool) -> 
     return {"y": 0.5 * x * (1.0 + inner)}
 
 
-def bn_relu_residual(g: Graph, shape: Shape, relu: str = "before", eps: float = 1e-5) -> None:
+def bn_relu_residual(g: Graph, shape: Shape, relu: str = "before", eps: float = EPS) -> None:
     """BatchNormalization of (N, C, ...), then Relu `before` or `after` the Add of a residual."""
     channels = shape[1:2]
     statistics = (
@@ -55,7 +55,7 @@ def bn_relu_residual(g: Graph, shape: Shape, relu: str = "before", eps: float = 
 
 
 def bn_relu_residual_reference(
-    inputs: Arrays, weights: Float64Weights, relu: str = "before", eps: float = 1e-5
+    inputs: Arrays, weights: Float64Weights, relu: str = "before", eps: float = EPS
 ) -> Arrays:
     x, residual = inputs["x"], inputs["residual"]
     channels, broadcast = x.shape[1:2], (-1,) + (1,) * (x.ndim - 2)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from zoo.graph import Graph
+
+# 1e-5 as ONNX attributes hold it: 32 bits, which a float64 reference would tell apart.
+EPS = float(np.float32(1e-5))
 
 
 def normalize(g: Graph, x: str, axes: Sequence[int], eps: float) -> str:
@@ -27,7 +32,7 @@ def layer_norm(
     prefix: str,
     shape: Sequence[int],
     *,
-    eps: float = 1e-5,
+    eps: float = EPS,
     decomposed: bool = True,
 ) -> str:
     """LayerNorm over the last len(shape) axes, as nine ops or as one (opset 17)."""

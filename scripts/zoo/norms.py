@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from zoo.graph import Graph
-from zoo.layers import affine, layer_norm, normalize
+from zoo.layers import EPS, affine, layer_norm, normalize
 from zoo.weights import Float64Weights
 
 Arrays = dict[str, np.ndarray]
@@ -28,21 +28,21 @@ def _affine(x: np.ndarray, weights: Float64Weights, shape: Shape) -> np.ndarray:
     return x * weights("weight", shape, mean=1.0, std=0.1) + weights("bias", shape, std=0.1)
 
 
-def layernorm(g: Graph, shape: Shape, decomposed: bool, axis: int = -1, eps: float = 1e-5) -> None:
+def layernorm(g: Graph, shape: Shape, decomposed: bool, axis: int = -1, eps: float = EPS) -> None:
     """LayerNorm over the axes from `axis` (negative) on."""
     y = layer_norm(g, g.input("x", shape), "", shape[axis:], eps=eps, decomposed=decomposed)
     g.output(y, "y", shape)
 
 
 def layernorm_reference(
-    inputs: Arrays, weights: Float64Weights, axis: int = -1, eps: float = 1e-5, **_: object
+    inputs: Arrays, weights: Float64Weights, axis: int = -1, eps: float = EPS, **_: object
 ) -> Arrays:
     x = inputs["x"]
     return {"y": _affine(_normal(x, range(axis, 0), eps), weights, x.shape[axis:])}
 
 
 def residual_layernorm(
-    g: Graph, shape: Shape, decomposed: bool = True, with_sum: bool = False, eps: float = 1e-5
+    g: Graph, shape: Shape, decomposed: bool = True, with_sum: bool = False, eps: float = EPS
 ) -> None:
     """LayerNorm of x + residual; `with_sum` also puts the sum out, as pre-norm blocks need it."""
     total = g.op("Add", g.input("x", shape), g.input("residual", shape))
@@ -56,7 +56,7 @@ def residual_layernorm_reference(
     inputs: Arrays,
     weights: Float64Weights,
     with_sum: bool = False,
-    eps: float = 1e-5,
+    eps: float = EPS,
     **_: object,
 ) -> Arrays:
     total = inputs["x"] + inputs["residual"]
@@ -64,7 +64,7 @@ def residual_layernorm_reference(
     return outputs | {"sum": total} if with_sum else outputs
 
 
-def rmsnorm(g: Graph, shape: Shape, reciprocal: bool = False, eps: float = 1e-5) -> None:
+def rmsnorm(g: Graph, shape: Shape, reciprocal: bool = False, eps: float = EPS) -> None:
     """`x / sqrt(mean(x^2) + eps) * weight`; `reciprocal` writes the division as 1/sqrt times x."""
     x = g.input("x", shape)
     mean = g.reduce("ReduceMean", g.op("Pow", x, g.constant(2.0)), (-1,))
@@ -75,7 +75,7 @@ def rmsnorm(g: Graph, shape: Shape, reciprocal: bool = False, eps: float = 1e-5)
 
 
 def rmsnorm_reference(
-    inputs: Arrays, weights: Float64Weights, eps: float = 1e-5, **_: object
+    inputs: Arrays, weights: Float64Weights, eps: float = EPS, **_: object
 ) -> Arrays:
     x = inputs["x"]
     normal = x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
@@ -87,7 +87,7 @@ def groupnorm(
     shape: Shape,
     groups: int | None = None,
     form: str = "instance",
-    eps: float = 1e-5,
+    eps: float = EPS,
 ) -> None:
     """GroupNorm of (N, C, ...): Reshape, normalise each group, Reshape, scale and shift a channel.
 
@@ -113,7 +113,7 @@ def groupnorm_reference(
     inputs: Arrays,
     weights: Float64Weights,
     groups: int | None = None,
-    eps: float = 1e-5,
+    eps: float = EPS,
     **_: object,
 ) -> Arrays:
     x = inputs["x"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from zoo.chains import sigmoid
 from zoo.graph import Graph
-from zoo.layers import conv, gemm, normalize
+from zoo.layers import EPS, conv, gemm, normalize
 from zoo.norms import Arrays, Shape
 from zoo.weights import Float64Weights
 
@@ -20,7 +20,7 @@ def default_group(columns: int) -> int:
     return max((g for g in range(2, 33) if columns and columns % g == 0), default=max(columns, 1))
 
 
-def row_then_group(g: Graph, shape: Shape, group: int | None = None, eps: float = 1e-5) -> None:
+def row_then_group(g: Graph, shape: Shape, group: int | None = None, eps: float = EPS) -> None:
     """Normalise each row, then scale each group inside it by its largest magnitude over 127.
 
     Two outputs: y (..., C) within +-127 and scale (..., C / group).
@@ -36,7 +36,7 @@ def row_then_group(g: Graph, shape: Shape, group: int | None = None, eps: float 
 
 
 def row_then_group_reference(
-    inputs: Arrays, _weights: Float64Weights, group: int | None = None, eps: float = 1e-5
+    inputs: Arrays, _weights: Float64Weights, group: int | None = None, eps: float = EPS
 ) -> Arrays:
     x = inputs["x"]
     group = group or default_group(x.shape[-1])
