@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from unittest import mock
 
 import numpy as np
 import random_values as rv
@@ -66,12 +67,9 @@ def describe(graph: Graph) -> str:
 @contextmanager
 def parallel_above(nanoseconds: float) -> Iterator[None]:
     """Run kernels with more work than this in parallel, small ones too."""
-    usual = planner.PARALLEL_NS
-    planner.PARALLEL_NS = nanoseconds
-    try:
+    thresholds = {name: nanoseconds for name in ("SPREAD_NS", "PARALLEL_NS")}
+    with mock.patch.multiple(planner, **thresholds):
         yield
-    finally:
-        planner.PARALLEL_NS = usual
 
 
 def _wrong(value: Value, output: np.ndarray) -> str | None:

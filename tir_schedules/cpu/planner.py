@@ -20,7 +20,10 @@ from .plan import LoopGroup, Phase, Plan, buffer_bytes
 from .streaming import can_stream
 from .tiling import WANTED_TILES, Tiling, choose_tiling
 
-PARALLEL_NS = 20_000  # by `estimate_ns`, 9 us measured: below it a region (2-4 us) hardly pays
+# By `estimate_ns`, which is twice what is measured: from the first on, the tiles a kernel has are
+# spread over threads (a region costs 2-4 us); from the second on it is cut so that it has tiles.
+SPREAD_NS = 20_000
+PARALLEL_NS = 60_000
 _MAX_TASKS = 64
 _TILE_NS = 50_000  # a tile of that much work is not worth splitting at the price of a barrier
 
@@ -37,7 +40,7 @@ def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
 def plan_space(space: Space, device: Device) -> Plan | str:
     """Return the plan of a kernel already in atoms."""
     work = sum(estimate_ns(n) for n in space.nodes)
-    parallel = device.threads > 1 and work >= PARALLEL_NS
+    parallel = device.threads > 1 and work >= SPREAD_NS
     structure = work >= PARALLEL_NS  # phases are a matter of shape, not of threads
     phases: list[Phase] = []
     for nodes, tiling in _partition(space, device, structure):

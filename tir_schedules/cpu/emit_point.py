@@ -1,0 +1,152 @@
+"""Emit every node's value at one point of a nest, some lanes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tvm import ir, tirx
+
+from ..analysis.atoms import Access, Atom, Node
+from ..analysis.expr import AxisRef, Const, Expr, Load
+from . import guards, prefetch
+from .emit_expr import INDEX, Emitter, Scope, hoist, share
+from .emit_reduce import accumulate
+from .nest import Nest, sequence
+from .storage import total
+
+
+class PointEmitter:
+    """Emits the body of a nest; `scopes` hold what is settled outside its loops, by level."""
+
+    def __init__(self, nest: Nest, registers: set[int]) -> None:
+        self._nest, self._registers = nest, registers
+        self._reads: dict[Load, tuple[Node, Access]] = {}
+        self._axes: dict[object, tuple] = {}
+        for node in nest.group.nodes:
+            self._reads.update({ld: (node, a) for ld, a in node.reads.items()})
+            self._axes.update(node.digits)
+        nodes = nest.group.nodes
+        self._made_here = {id(n.stage.out) for n in nodes if not nest.is_reduced(n)}
+        self._values = {id(n): n.stage.value for n in nodes}
+        self._emitter = Emitter(self._load, self._axis, nest.storage.vector_bytes)
+        self._forward: dict[int, ir.Expr] = {}
+        self._depths: dict[Expr, int] = {}
+        self._fetches = prefetch.accesses(nest.group, nest.phase, nest.storage.fetched)
+        self.scopes = [Scope()]
+        for _ in range(max(0, nest.strip_at)):
+            self.scopes.append(Scope(self.scopes[-1]))
+
+    def hoist(self) -> None:
+        """Bind in `scopes` what the loops inside do not change."""
+        limit = self._nest.strip_at + 1
+        hoist(self._values.values(), self._depth, limit, self.scopes, self._emitter)
+
+    def resolve(self, atom: Atom, low: int) -> None:
+        """Settle the conditions on `atom` as they are from `low` on."""
+        for node in self._nest.group.nodes:
+            self._values[id(node)] = guards.resolve(node.stage.value, node, atom, low)
+        self._depths.clear()
+
+    def emit(self, width: int, start: ir.Expr | None) -> list[tirx.Stmt]:
+        """Emit the body from `start` of the vector dimension on, `width` lanes of it."""
+        nest = self._nest
+        loops = nest.position.loops
+        lane = tirx.Var("lane", INDEX) if width > 1 else None
+        if start is not None:
+            loops[nest.vector] = start if lane is None else start + lane
+        scope = Scope(self.scopes[-1], lane, width)
+        self._forward = {}
+        values = self._values
+        stores: list[tirx.Stmt] = []
+        streams: list[tuple[Node, ir.Var]] = []
+        for node in nest.group.nodes:
+            share([values[id(node)]], scope, self._emitter)
+            value = self._emitter.emit(values[id(node)], scope)
+            stores += scope.stores
+            scope.stores = []
+            reduce = nest.reduce_of(node)
+            if reduce is not None:
+                stores.append(accumulate(nest, reduce, value, lane))
+                continue
+            if any(ld.tensor is node.stage.out for ld in self._reads):
+                value = scope.bind(Load(node.stage.out, ()), value)
+                stores += scope.stores
+                scope.stores = []
+                self._forward[id(node.stage.out)] = value
+            if self._streams(node, width):
+                lanes = tirx.decl_buffer((width,), node.stage.out.dtype, "lanes")
+                stores.append(tirx.BufferStore(lanes, value, [lane]))
+                streams.append((node, lanes))
+            elif id(node.stage.out) not in self._registers:
+                stores.append(nest.store(node, value))
+        body = sequence(stores)
+        if lane is not None:
+            body = tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, body)
+        allocs = [*scope.allocs, *(tirx.AllocBuffer(lanes) for _, lanes in streams)]
+        if start is not None:
+            loops[nest.vector] = start
+        # From here on the position is that of lane 0.
+        after = [nest.storage.stream(n, b, width, nest.position) for n, b in streams]
+        return [*self._prefetches(width), *allocs, body, *after]
+
+    def _prefetches(self, width: int) -> list[tirx.Stmt]:
+        """Ask for the next tile's part of the inputs, if the lanes walk them in order."""
+        nest = self._nest
+        out: list[tirx.Stmt] = []
+        for access in self._fetches:
+            if width > 1 and access.stride(nest.vector) == 1:
+                flat = nest.storage.flat(access.tensor)
+                offset = nest.storage.offset(access, nest.position)
+                offset = total([(1, offset)], prefetch.step(access, nest.phase))
+                out += prefetch.fetch(flat, offset, width, access.tensor.dtype)
+        return out
+
+    def _streams(self, node: Node, width: int) -> bool:
+        nest = self._nest
+        if width == 1 or node.store.stride(nest.vector) != 1:
+            return False
+        return node not in nest.phase.partial and nest.storage.streams(node, width)
+
+    # What expressions ask for
+
+    def _load(self, load: Load, scope: Scope) -> ir.Expr:
+        if id(load.tensor) in self._forward:
+            return self._forward[id(load.tensor)]
+        node, access = self._reads[load]
+
+        def emit(expr: Expr) -> ir.Expr:
+            return self._emitter.emit(expr, scope)
+
+        return self._nest.storage.load(load, node, access, self._nest.position, emit)
+
+    def _axis(self, ref: AxisRef) -> ir.Expr:
+        digits = self._axes[ref.axis]
+        return total([(low, self._nest.position.full(a)) for a, low in digits])
+
+    def _depth(self, expr: Expr) -> int:
+        """Return how many levels must be open before `expr` is known; lanes count as all."""
+        if expr not in self._depths:
+            self._depths[expr] = self._find_depth(expr)
+        return self._depths[expr]
+
+    def _find_depth(self, expr: Expr) -> int:
+        if isinstance(expr, Const):
+            return 0
+        if isinstance(expr, AxisRef):
+            return self._atoms_depth(a for a, _ in self._axes[expr.axis])
+        if isinstance(expr, Load):
+            if id(expr.tensor) in self._made_here:
+                return self._nest.strip_at + 1
+            _, access = self._reads[expr]
+            used = [a for a, s in access.strides.items() if s]
+            return self._atoms_depth([*used, *access.opaque_atoms])
+        return max((self._depth(c) for c in expr.children()), default=0)
+
+    def _atoms_depth(self, atoms: Iterable[Atom]) -> int:
+        nest, depth = self._nest, 0
+        for atom in atoms:
+            if atom in nest.dims:
+                place = nest.dims.index(atom)
+                inside = place >= nest.strip_at - (nest.group.rows > 1)
+                depth = max(depth, nest.strip_at + 1 if inside else place + 1)
+        return depth
