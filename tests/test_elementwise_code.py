@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.special
 import stitch_case as sc
 import stitch_tir as tir
 import tvm
@@ -77,7 +77,7 @@ def test_streamed_results_are_right_at_any_alignment(shape, by):
     given = np.random.default_rng(by).normal(size=shape).astype(np.float32)
     made = offset(given.size, by).reshape(shape)
     run(scheduled(erf_of_quotient(shape), SMALL_CACHES), given, made)
-    expected = scipy.special.erf(given.astype(np.float64) / 1.4142135)
+    expected = np.vectorize(math.erf)(given.astype(np.float64) / 1.4142135)
     np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-7)
 
 

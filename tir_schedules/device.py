@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,14 @@ class Device:
 def host_mcpu() -> str:
     """Return LLVM's name of this machine's CPU."""
     return str(get_global_func("target.llvm_get_system_cpu")())
+
+
+@functools.cache
+def host_name() -> str:
+    """Return the CPU's model as the system names it."""
+    lines = _read(Path("/proc/cpuinfo")).splitlines()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "") or platform.processor() or platform.machine()
 
 
 def llvm_features(target: Target) -> frozenset[str]:

@@ -1,0 +1,189 @@
+"""The latency evaluator of CPU plans: bytes a level over bandwidth, registers over throughput.
+
+Source of the method: FusionStitching's latency-evaluator (section 4.3) with a CPU's terms: a wave
+is a round of tiles over threads, and instructions are vector registers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..analysis.atoms import Access, Node
+from ..analysis.cost import value_ops
+from ..analysis.expr import Op, Tensor, dtype_bytes
+from ..device import Device
+from ..profile import OP_KINDS, Profile
+from .plan import LoopGroup, Phase, Plan
+
+_LINE_BYTES = 64
+_F32 = 4
+_FREE = frozenset(("Cast", "call:tirx.reinterpret"))
+_KIND_OF = {
+    "Div": "divide",
+    "call:tirx.rsqrt": "sqrt",
+    "call:tirx.exp2": "exp",
+    "call:tirx.exp10": "exp",
+    "call:tirx.log2": "log",
+    "call:tirx.log10": "log",
+    "call:tirx.log1p": "log",
+    **{f"call:tirx.{kind}": kind for kind in OP_KINDS},
+}
+# A libm call for each lane; no profile measures it.
+_UNKNOWN_CALL = 16 * 10.0
+_LEVELS = ("L1", "L2", "L3", "memory")
+
+
+@dataclass(frozen=True)
+class Latency:
+    """A plan's time in ns and what it is made of: `compute` and `traffic` are of the whole plan."""
+
+    total: float
+    compute: float
+    traffic: float
+    regions: float
+
+
+def estimate(plan: Plan, device: Device, profile: Profile) -> Latency:
+    """Return the time of one call of a plan's kernel on `device.threads` threads."""
+    return _Evaluator(plan, device, profile).run()
+
+
+def registers_ns(node: Node, profile: Profile) -> float:
+    """Return the ns a node's value takes on one vector register of points."""
+    spent = 0.0
+    for op in value_ops(node.stage.value):
+        if op.name not in _FREE:
+            spent += _op_ns(op, profile)
+    return spent + (profile.op_ns["light"] if node.stage.reduction is not None else 0.0)
+
+
+def _op_ns(op: Op, profile: Profile) -> float:
+    kind = _KIND_OF.get(op.name)
+    if kind is None and op.name.startswith("call:") and op.name not in _LIGHT_CALLS:
+        return _UNKNOWN_CALL * profile.op_ns["light"]
+    return profile.op_ns[kind or "light"]
+
+
+_LIGHT_CALLS = frozenset(
+    f"call:tirx.{name}" for name in ("fabs", "if_then_else", "floor", "ceil", "round", "trunc")
+)
+
+
+class _Evaluator:
+    def __init__(self, plan: Plan, device: Device, profile: Profile) -> None:
+        self._plan, self._device, self._profile = plan, device, profile
+        self._threads = device.threads if plan.parallel else 1
+        kernel = plan.space.kernel
+        self._footprint = sum(t.bytes for t in kernel.params)
+        self._outputs = {id(t) for t in kernel.outputs}
+        self._streamed = {id(t) for t in plan.streamed}
+
+    def run(self) -> Latency:
+        compute = traffic = total = 0.0
+        for phase in self._plan.phases:
+            spent, moved = self._phase(phase)
+            share = self._share(phase)
+            compute += spent
+            traffic += moved
+            # Loads run ahead of arithmetic as far as the reorder buffer reaches: not all the way.
+            total += max(spent, moved) / share + min(spent, moved) / share / 4
+        regions = self._profile.call_ns
+        if self._plan.parallel:
+            regions += self._profile.region(self._threads) * (1 + len(self._plan.phases)) / 2
+        return Latency(total + regions, compute, traffic, regions)
+
+    def _share(self, phase: Phase) -> float:
+        """Return by what the threads divide a phase's time: tasks over rounds of tasks."""
+        tasks = max(1, min(phase.tiles(), self._plan.tasks))
+        return tasks / math.ceil(tasks / self._threads)
+
+    def _phase(self, phase: Phase) -> tuple[float, float]:
+        """Return a phase's arithmetic and traffic on one thread, in ns."""
+        tiles = phase.tiles()
+        inside = sum(_bytes_inside(t, nodes, phase) for t, nodes in _touched(phase).items())
+        home = self._level(inside)
+        fetched: dict[int, int] = {}
+        compute = traffic = 0.0
+        for group in phase.groups:
+            compute += tiles * self._compute(group, phase)
+            for tensor, access, node in _accesses(group):
+                moved = tiles * _bytes_of(access, node, phase)
+                if self._is_outside(tensor, phase):
+                    left = tensor.bytes - fetched.get(id(tensor), 0)
+                    first = min(moved, left)
+                    fetched[id(tensor)] = fetched.get(id(tensor), 0) + first
+                    traffic += self._moved_ns(first, self._level(self._footprint), node, access)
+                    moved -= first
+                traffic += self._moved_ns(moved, home, node, access)
+        return compute, traffic
+
+    def _compute(self, group: LoopGroup, phase: Phase) -> float:
+        points = math.prod(phase.inner_extent(d) for d in group.dims)
+        per_register = self._plan.vector_bytes // _F32
+        vectors = points if group.lanes == 1 else points / per_register
+        spent = vectors * sum(registers_ns(n, self._profile) for n in group.nodes)
+        if group.lanes > 1:
+            spent += self._profile.fold_ns * sum(_folds(n, group, phase) for n in group.nodes)
+        return spent
+
+    def _is_outside(self, tensor: Tensor, phase: Phase) -> bool:
+        """Return whether a tensor comes from, or goes to, beyond the tile."""
+        made = {id(n.stage.out) for n in phase.nodes}
+        return id(tensor) in self._outputs or id(tensor) not in made
+
+    def _level(self, size: int) -> str:
+        device = self._device
+        limits = (device.l1_bytes, device.l2_bytes, device.l3_bytes)
+        for level, limit in zip(_LEVELS, limits, strict=False):
+            if size <= limit:
+                return level
+        return "memory"
+
+    def _moved_ns(self, moved: float, level: str, node: Node, access: Access) -> float:
+        """Return the time one thread's share of the bandwidth takes for `moved` bytes."""
+        row = self._profile.bandwidth(level, self._threads)
+        each = row.read / (row.threads if level in ("L3", "memory") else 1)
+        if level == "memory" and access is node.store:
+            copied = row.stream if id(access.tensor) in self._streamed else row.copy
+            # A copy reads what it writes: its time less the reading is the writing's.
+            writing = 2.0 / copied - 1.0 / row.read
+            each = 1.0 / max(writing, 0.5 / copied) / row.threads
+        return moved / each
+
+
+def _folds(node: Node, group: LoopGroup, phase: Phase) -> int:
+    """Return how many accumulators of lanes a tile folds into single results."""
+    if group.dims[-1] not in node.reduced:
+        return 0
+    return math.prod(phase.inner_extent(d) for d in group.dims if d not in node.reduced)
+
+
+def _accesses(group: LoopGroup) -> list[tuple[Tensor, Access, Node]]:
+    out = []
+    for node in group.nodes:
+        out += [(a.tensor, a, node) for a in node.reads.values()]
+        out.append((node.stage.out, node.store, node))
+    return out
+
+
+def _touched(phase: Phase) -> dict[Tensor, list[tuple[Access, Node]]]:
+    found: dict[Tensor, list[tuple[Access, Node]]] = {}
+    for group in phase.groups:
+        for tensor, access, node in _accesses(group):
+            found.setdefault(tensor, []).append((access, node))
+    return found
+
+
+def _bytes_inside(tensor: Tensor, uses: list[tuple[Access, Node]], phase: Phase) -> int:
+    return min(tensor.bytes, max(_bytes_of(access, node, phase) for access, node in uses))
+
+
+def _bytes_of(access: Access, node: Node, phase: Phase) -> int:
+    """Return the bytes an access touches in one tile: whole lines where it jumps over lines."""
+    width = dtype_bytes(access.tensor.dtype)
+    moving = [a for a in phase.inside(node.atoms) if access.stride(a) != 0]
+    count = math.prod(phase.inner_extent(a) for a in moving)
+    strides = [abs(s) for a in moving if (s := access.stride(a)) is not None]
+    apart = min(strides, default=1) * width
+    return count * min(max(apart, width), _LINE_BYTES)

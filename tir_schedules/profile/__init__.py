@@ -1,0 +1,16 @@
+"""What a machine was measured to do: bandwidths, vector throughputs, cost of a parallel region."""
+
+from .profile import FORMAT, LEVELS, OP_KINDS, Bandwidth, Profile, ProfileError
+from .store import default_profile, load_profile, refuse_device
+
+__all__ = [
+    "FORMAT",
+    "LEVELS",
+    "OP_KINDS",
+    "Bandwidth",
+    "Profile",
+    "ProfileError",
+    "default_profile",
+    "load_profile",
+    "refuse_device",
+]

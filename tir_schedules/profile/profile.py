@@ -1,0 +1,197 @@
+"""The device profile: measured figures that the latency evaluator and the templates read.
+
+A profile is data with the device and the command that made it; nothing here measures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+FORMAT = 1
+LEVELS = ("L1", "L2", "L3", "memory")
+# What one vector register costs, by kind of operation; `light` is an add, a product, a select.
+OP_KINDS = ("light", "divide", "sqrt", "exp", "log", "erf", "tanh", "sigmoid", "pow")
+
+
+class ProfileError(ValueError):
+    """A profile that cannot be used: what was given, which rule it broke, what to do."""
+
+    def __init__(self, given: str, rule: str, remedy: str) -> None:
+        self.given, self.rule, self.remedy = given, rule, remedy
+        super().__init__(f"{given}: {rule}; {remedy}")
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """Bytes a nanosecond (GB/s) of all `threads` together, working set in `level`.
+
+    `read` sums an array; `copy` counts bytes read and written, with plain stores; `stream` the
+    same with non-temporal ones. The last two are of memory only, 0 elsewhere.
+    """
+
+    level: str
+    threads: int
+    read: float
+    copy: float = 0.0
+    stream: float = 0.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One CPU's figures. Times are ns on one core; `op_ns` is by vector register of float32.
+
+    `region_ns` is what a parallel region of that many threads adds to its work, workers awake;
+    `call_ns` what one more kernel costs a model; `fold_ns` what it takes to fold the lanes of a
+    reduction into one result. `vector_bytes` is the register's width.
+    """
+
+    name: str
+    mcpu: str
+    vector_bytes: int
+    command: str
+    bandwidths: tuple[Bandwidth, ...]
+    region_ns: Mapping[int, float]
+    call_ns: float
+    fold_ns: float
+    op_ns: Mapping[str, float]
+
+    def bandwidth(self, level: str, threads: int) -> Bandwidth:
+        """Return the figures of a level at the largest measured count that `threads` reaches."""
+        rows = [b for b in self.bandwidths if b.level == level]
+        within = [b for b in rows if b.threads <= threads]
+        return max(within, key=lambda b: b.threads) if within else min(rows, key=_threads)
+
+    def region(self, threads: int) -> float:
+        """Return the cost in ns of one parallel region; 0 for one thread."""
+        if threads < 2 or not self.region_ns:
+            return 0.0
+        within = [t for t in self.region_ns if t <= threads]
+        return self.region_ns[max(within) if within else min(self.region_ns)]
+
+    def to_json(self) -> dict:
+        """Return the profile as JSON types, `from_json`'s inverse."""
+        rows = [
+            {key: value for key, value in asdict(b).items() if value != 0.0}
+            for b in self.bandwidths
+        ]
+        device = {"name": self.name, "mcpu": self.mcpu, "vector_bytes": self.vector_bytes}
+        return {
+            "format": FORMAT,
+            "device": device,
+            "command": self.command,
+            "gb_per_s": rows,
+            "region_ns": {str(threads): ns for threads, ns in self.region_ns.items()},
+            "call_ns": self.call_ns,
+            "fold_ns": self.fold_ns,
+            "op_ns": dict(self.op_ns),
+        }
+
+    @classmethod
+    def from_json(cls, data: object, source: str) -> Profile:
+        """Return the profile in `data`, read from `source`.
+
+        Raises: ProfileError for a missing, superfluous or impossible value, or another format.
+        """
+        reader = _Reader(source)
+        top = reader.record(data, "the profile", _TOP)
+        if top["format"] != FORMAT:
+            rule = f"format {top['format']}, this release reads {FORMAT}"
+            raise ProfileError(source, rule, _REMEDY)
+        device = reader.record(top["device"], "device", _DEVICE)
+        rows = [reader.bandwidth(row) for row in reader.listed(top["gb_per_s"], "gb_per_s")]
+        seen = {(row.level, row.threads) for row in rows}
+        absent = [level for level in LEVELS if (level, 1) not in seen]
+        if absent or len(seen) < len(rows):
+            what = f"no row of {absent[0]} at 1 thread" if absent else "two rows of one level"
+            raise ProfileError(source, f"gb_per_s: {what}", _REMEDY)
+        op_ns = reader.record(top["op_ns"], "op_ns", dict.fromkeys(OP_KINDS, float))
+        for kind, ns in op_ns.items():
+            reader.positive(ns, f"op_ns {kind}")
+        return cls(
+            device["name"],
+            device["mcpu"],
+            device["vector_bytes"],
+            top["command"],
+            tuple(rows),
+            reader.by_threads(top["region_ns"], "region_ns"),
+            reader.positive(top["call_ns"], "call_ns"),
+            reader.positive(top["fold_ns"], "fold_ns"),
+            op_ns,
+        )
+
+
+_REMEDY = "measure this machine with tvm-stitch calibrate -o FILE"
+_TOP = {
+    "format": int,
+    "device": dict,
+    "command": str,
+    "gb_per_s": list,
+    "region_ns": dict,
+    "call_ns": float,
+    "fold_ns": float,
+    "op_ns": dict,
+}
+_DEVICE = {"name": str, "mcpu": str, "vector_bytes": int}
+_ROW = {"level": str, "threads": int, "read": float}
+_MEMORY = {"copy": float, "stream": float}
+
+
+def _threads(row: Bandwidth) -> int:
+    return row.threads
+
+
+class _Reader:
+    """Reads JSON values and names the file and the place when one is not as it must be."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def record(self, data: object, where: str, kinds: Mapping[str, type]) -> dict:
+        """Return an object with exactly these fields, each of its type."""
+        if not isinstance(data, dict):
+            raise self._refuse(where, "is not an object")
+        for key in data.keys() ^ kinds.keys():
+            raise self._refuse(f"{where} {key}", "is missing" if key in kinds else "is unknown")
+        for key, kind in kinds.items():
+            if not _is(data[key], kind):
+                raise self._refuse(f"{where} {key}", f"is not {kind.__name__}")
+        return data
+
+    def listed(self, data: list, where: str) -> list:
+        if not data:
+            raise self._refuse(where, "is empty")
+        return data
+
+    def bandwidth(self, data: object) -> Bandwidth:
+        memory = isinstance(data, dict) and data.get("level") == "memory"
+        row = self.record(data, "gb_per_s", _ROW | (_MEMORY if memory else {}))
+        if row["level"] not in LEVELS or row["threads"] < 1:
+            raise self._refuse("gb_per_s", f"has a row of {row['level']}, {row['threads']} threads")
+        for key in row.keys() - {"level", "threads"}:
+            self.positive(row[key], f"gb_per_s {key}")
+        return Bandwidth(**row)
+
+    def by_threads(self, data: dict, where: str) -> dict[int, float]:
+        out = {}
+        for threads, ns in data.items():
+            if not threads.isascii() or not threads.isdigit() or int(threads) < 2:
+                raise self._refuse(f"{where} {threads}", "is not a count of threads from 2 on")
+            out[int(threads)] = self.positive(ns, f"{where} {threads}")
+        return out
+
+    def positive(self, value: object, where: str) -> float:
+        if not _is(value, float) or not 0 < value < math.inf:
+            raise self._refuse(where, "is not a positive number")
+        return float(value)
+
+    def _refuse(self, where: str, rule: str) -> ProfileError:
+        return ProfileError(self._source, f"{where} {rule}", _REMEDY)
+
+
+def _is(value: object, kind: type) -> bool:
+    """Return whether a JSON value is of a kind; an integer is a float too, a bool no number."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, int | float) if kind is float else isinstance(value, kind)

@@ -1,0 +1,252 @@
+"""Measure this machine for the cost model: kernels of our own template, timed one by one.
+
+Every figure is what the template reaches, not what the hardware could: the evaluator compares its
+kernels with each other. Cache-resident figures come from `out[r] = sum_j f(x[j] * s[r])`, which
+reads one row `x` of the wanted size again for every r.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import tvm
+from tvm import relax, te, tirx, topi
+from tvm.ir import IRModule
+
+from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.device import Device, host_name
+from tir_schedules.profile import OP_KINDS, Bandwidth, Profile
+from tvm_stitch import api, targets
+
+_F32 = 4
+_ROW = 4096  # elements of a row that stays in L1 beside its accumulators
+_ROWS = 256
+_LIGHT_OPS = 32
+_CHAIN = 33
+_OTHER_BYTES = 32 << 20  # a last-level cache no system file tells of
+_ROUNDS, _ROUND_S = 7, 0.05
+
+Map = Callable[[te.Tensor], te.Tensor]
+Change = Callable[[Plan], Plan]
+
+
+def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profile:
+    """Return this machine's profile, in under two minutes; `told` hears what comes next.
+
+    `threads` is the largest count measured. Raises: StitchError as `compile` does.
+    """
+    bench = _Bench()
+    device = bench.device(1)
+    counts = sorted({1, *(1 << k for k in range(1, threads.bit_length())), threads})
+    told("calls and parallel regions")
+    call_ns = bench.call_ns()
+    regions = {count: bench.region_ns(count) for count in counts if count > 1}
+    told("vector operations")
+    fold, ops = bench.fold_ns(), bench.op_ns()
+    rows = []
+    for level, size in _sizes(device).items():
+        for count in counts if level in ("L3", "memory") else (1,):
+            told(f"bandwidth of {level}, {count} threads")
+            rows.append(bench.bandwidth(level, size, count))
+    return Profile(
+        host_name(),
+        device.mcpu,
+        device.vector_bytes,
+        command,
+        tuple(rows),
+        regions,
+        call_ns,
+        fold,
+        ops,
+    )
+
+
+def _sizes(device: Device) -> dict[str, int]:
+    """Return the bytes of a working set well inside each level; memory's is four times the L3."""
+    l3_bytes = device.l3_bytes or _OTHER_BYTES
+    return {
+        "L1": _ROW * _F32,
+        "L2": device.l2_bytes // 2,
+        "L3": max(device.l2_bytes * 2, min(l3_bytes // 4, 16 << 20)),
+        "memory": 4 * l3_bytes,
+    }
+
+
+class _Bench:
+    def __init__(self) -> None:
+        self._generator = np.random.default_rng(0)
+
+    def device(self, threads: int) -> Device:
+        return Device.detect(targets.resolve("x86", threads), threads)
+
+    def call_ns(self) -> float:
+        """Return the cost of one more kernel: the slope over a chain of kernels of one register."""
+        return max(1.0, self._chained(_elementwise(16), 1, _parallel(False)))
+
+    def region_ns(self, threads: int) -> float:
+        """Return what a region adds to an even share of work that stays in L1."""
+        func = _elementwise(threads * _ROW // 2)
+        alone = self._chained(func, 1, _parallel(False))
+        together = self._chained(func, threads, _parallel(True))
+        return max(1.0, together - alone / threads)
+
+    def op_ns(self) -> dict[str, float]:
+        """Return ns a register for each kind, the cost of an empty body taken off."""
+        registers = _ROWS * _ROW * _F32 / self.device(1).vector_bytes
+        empty = self._rows_ns(lambda x: x, _ROW, _ROWS, 1)
+        out = {}
+        for kind in OP_KINDS:
+            count = _LIGHT_OPS if kind == "light" else 1
+            spent = self._rows_ns(_MAPS[kind], _ROW, _ROWS, 1) - empty
+            out[kind] = max(spent / registers / count, 1e-3)
+        return out
+
+    def fold_ns(self) -> float:
+        """Return what a row costs that is as long as its accumulator has lanes."""
+        lanes = self.device(1).vector_bytes
+        x = te.placeholder((_ROW // 4, lanes), "float32", "x")
+        return self._timed(_prim_func(x, topi.sum(x, 1)), 1, _parallel(False)) / (_ROW // 4)
+
+    def bandwidth(self, level: str, size: int, threads: int) -> Bandwidth:
+        """Return the figures of one working set of `size` bytes."""
+        elements = size // _F32
+        if level != "memory":
+            again = max(4, (64 << 20) // size if level == "L3" else (16 << 20) // size)
+            read = again * size / self._rows_ns(lambda x: x, elements, again, threads)
+            return Bandwidth(level, threads, read)
+        read = size / self._read_ns(elements, threads)
+        copied = _elementwise(elements // 2)
+        plain = size / self._timed(copied, threads, _plain_stores(threads > 1))
+        stream = size / self._timed(copied, threads, _parallel(threads > 1))
+        return Bandwidth(level, threads, read, plain, stream)
+
+    def _rows_ns(self, body: Map, elements: int, rows: int, threads: int) -> float:
+        """Return the time of `out[r] = sum_j body(x[j] * s[r])`, with r shared out to threads."""
+        return self._timed(_repeated_rows(body, elements, rows), threads, _parallel(threads > 1))
+
+    def _read_ns(self, elements: int, threads: int) -> float:
+        x = te.placeholder((elements // _ROW, _ROW), "float32", "x")
+        return self._timed(_prim_func(x, topi.sum(x, 1)), threads, _parallel(threads > 1))
+
+    def _chained(self, func: tirx.PrimFunc, threads: int, change: Change) -> float:
+        """Return the time of one kernel among many in a row, each reading the one before."""
+        one, many = (self._timed(func, threads, change, count) for count in (1, _CHAIN))
+        return (many - one) / (_CHAIN - 1)
+
+    def _timed(self, func: tirx.PrimFunc, threads: int, change: Change, calls: int = 1) -> float:
+        """Return the median time of `calls` kernels in a row, in ns."""
+        device = self.device(threads)
+        plan = plan_prim_func(func, device)
+        assert isinstance(plan, Plan), plan
+        scheduled = emit_plan(change(plan), func).with_attrs(
+            {"tirx.is_scheduled": True, "op_pattern": 8, "global_symbol": "kernel"}
+        )
+        model = api.compile(_module(scheduled, calls), threads=threads)
+        tensors = [tvm.runtime.tensor(array) for array in self._inputs(scheduled)]
+        return _median_ns(lambda: model(*tensors))
+
+    def _inputs(self, func: tirx.PrimFunc) -> list[np.ndarray]:
+        shapes = [_shape(param) for param in func.params[:-1]]
+        return [self._generator.uniform(0.5, 2.0, shape).astype(np.float32) for shape in shapes]
+
+
+def _median_ns(run: Callable[[], object]) -> float:
+    run()
+    start = time.perf_counter_ns()
+    run()
+    each = max(1, time.perf_counter_ns() - start)
+    count = max(1, min(1000, int(_ROUND_S * 1e9 / each)))
+    rounds = []
+    for _ in range(_ROUNDS):
+        start = time.perf_counter_ns()
+        for _ in range(count):
+            run()
+        rounds.append((time.perf_counter_ns() - start) / count)
+    return statistics.median(rounds)
+
+
+def _module(func: tirx.PrimFunc, calls: int) -> IRModule:
+    """Return a model of `calls` kernels, the first argument of each the result before it."""
+    builder = relax.BlockBuilder()
+    kernel = builder.add_func(func, "kernel")
+    shapes = [_shape(param) for param in func.params]
+    inputs = [relax.Var(f"x{i}", relax.TensorType(s, "float32")) for i, s in enumerate(shapes[:-1])]
+    with builder.function("main", inputs):
+        with builder.dataflow():
+            value = inputs[0]
+            for _ in range(calls):
+                result = relax.TensorType(shapes[-1], "float32")
+                value = builder.emit(relax.call_tir(kernel, [value, *inputs[1:]], result))
+            value = builder.emit_output(value)
+        builder.emit_func_output(value)
+    return builder.finalize()
+
+
+def _shape(param: tirx.Var) -> tuple[int, ...]:
+    return tuple(int(extent) for extent in param.ty.shape)
+
+
+def _prim_func(*tensors: te.Tensor) -> tirx.PrimFunc:
+    return te.create_prim_func(list(tensors))
+
+
+def _elementwise(elements: int) -> tirx.PrimFunc:
+    x = te.placeholder((elements,), "float32", "x")
+    return _prim_func(x, te.compute((elements,), lambda i: tirx.abs(x[i]), "out"))
+
+
+def _repeated_rows(body: Map, elements: int, rows: int) -> tirx.PrimFunc:
+    x = te.placeholder((elements,), "float32", "x")
+    s = te.placeholder((rows,), "float32", "s")
+    j = te.reduce_axis((0, elements), "j")
+    out = te.compute((rows,), lambda r: te.sum(body(x[j] * s[r]), j), "out")
+    return _prim_func(x, s, out)
+
+
+def _parallel(wanted: bool) -> Change:
+    return lambda plan: replace(plan, parallel=wanted)
+
+
+def _plain_stores(parallel: bool) -> Change:
+    return lambda plan: replace(plan, parallel=parallel, streamed=())
+
+
+def _light(value: tirx.Expr) -> tirx.Expr:
+    """Return a chain of additions and products that no algebra shortens."""
+    for step in range(_LIGHT_OPS // 2):
+        value = value * tirx.const(1.0 + step / 64, "float32")
+        value = value + tirx.const(0.5 - step / 64, "float32")
+    return value
+
+
+_MAPS: dict[str, Map] = {
+    "light": _light,
+    "divide": lambda v: tirx.const(1.5, "float32") / v,
+    "sqrt": tirx.sqrt,
+    "exp": tirx.exp,
+    "log": tirx.log,
+    "erf": tirx.erf,
+    "tanh": tirx.tanh,
+    "sigmoid": tirx.sigmoid,
+    "pow": lambda v: tirx.pow(v, tirx.const(1.7, "float32")),
+}
+
+
+def describe(profile: Profile) -> Sequence[str]:
+    """Return the profile in lines for a terminal."""
+    lines = [f"{profile.name} ({profile.mcpu}), {profile.vector_bytes}-byte registers"]
+    for row in profile.bandwidths:
+        figures = [("read", row.read), ("copy", row.copy), ("streaming copy", row.stream)]
+        told = ", ".join(f"{name} {value:.1f}" for name, value in figures if value)
+        lines.append(f"{row.level:6} {row.threads} threads: {told} GB/s")
+    for threads, ns in profile.region_ns.items():
+        lines.append(f"parallel region of {threads}: {ns:.0f} ns")
+    lines.append(f"kernel call: {profile.call_ns:.0f} ns, lane fold: {profile.fold_ns:.1f} ns")
+    ops = ", ".join(f"{kind} {ns:.2f}" for kind, ns in profile.op_ns.items())
+    lines.append(f"ns a register: {ops}")
+    return lines
