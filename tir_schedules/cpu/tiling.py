@@ -12,7 +12,8 @@ from .contraction import register_tile, tile_atoms
 from .vectors import vector_atom
 
 WANTED_TILES = 64  # a fixed number: partial sums are split by shape, never by thread count
-_LANE_CHUNK = 64  # chunks of a vector atom are whole cache lines
+_LANE_CHUNK = 64  # chunks of a vector atom are whole strips of lanes
+_LINE_CHUNK = 16  # or whole cache lines at least
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,12 @@ def _lane_chunk(
     chunk = atom.extent
     if others < WANTED_TILES:
         chunk = min(chunk, -(-atom.extent // -(-WANTED_TILES // others)))
-    per_lane = _bytes_per_element(nodes, tile, atom)
-    if per_lane * chunk > device.l2_bytes // 2:
-        chunk = min(chunk, device.l2_bytes // 2 // max(per_lane, 1))
-    return max(_LANE_CHUNK, -(-chunk // _LANE_CHUNK) * _LANE_CHUNK)
+    chunk = max(_LANE_CHUNK, -(-chunk // _LANE_CHUNK) * _LANE_CHUNK)
+    # Of the half of L2 that a tile may take, this leaves a quarter to its smaller buffers.
+    most = device.l2_bytes * 3 // 8 // max(_bytes_per_element(nodes, tile, atom), 1)
+    if chunk > most:
+        chunk = max(_LINE_CHUNK, 1 << max(0, most.bit_length() - 1))
+    return chunk
 
 
 def _bytes_per_element(nodes: list[Node], tile: list[Atom], atom: Atom) -> int:
