@@ -6,6 +6,7 @@ is large, and refuse float64 and bfloat16; `isnan` refuses bfloat16 and is never
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tvm import relax, te, tirx, topi
@@ -74,6 +75,41 @@ def _instance_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         return topi.cast(value, x.dtype)
 
     return builder.call_te(compute, *call.args, primfunc_name_hint="instance_norm")
+
+
+def _mean_of(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    def compute(x: te.Tensor) -> te.Tensor:
+        return _scaled_mean(x, _axes(call, x), call.attrs.keepdims)
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="mean")
+
+
+def _variance_of(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    def compute(x: te.Tensor) -> te.Tensor:
+        axes = _axes(call, x)
+        centred = topi.subtract(x, _scaled_mean(x, axes, True))
+        return _scaled_mean(topi.multiply(centred, centred), axes, call.attrs.keepdims)
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="variance")
+
+
+def _scaled_mean(x: te.Tensor, axes: list[int], keepdims: bool) -> te.Tensor:
+    """Return the mean; halves are scaled down by a power of two first, exactly.
+
+    Neither the sum of many halves nor their count need fit a float16, whose largest is 65504.
+    """
+    count = math.prod(int(x.shape[axis]) for axis in axes)
+    if str(x.dtype) not in _HALF or not count:
+        return topi.divide(topi.sum(x, axes, keepdims), tirx.const(count, x.dtype))
+    power = 1 << (count - 1).bit_length()
+    total = topi.sum(topi.multiply(x, tirx.FloatImm(x.dtype, 1.0 / power)), axes, keepdims)
+    return topi.multiply(total, tirx.FloatImm(x.dtype, power / count))
+
+
+def _axes(call: relax.Call, x: te.Tensor) -> list[int]:
+    given = call.attrs.axis
+    rank = len(x.shape)
+    return list(range(rank)) if given is None else sorted({int(a) % rank for a in given})
 
 
 def _isnan(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -148,6 +184,8 @@ LEGALIZATIONS: dict[str, Legalizer] = {
     "relax.nn.rms_norm": _rms_norm,
     "relax.nn.group_norm": _group_norm,
     "relax.nn.instance_norm": _instance_norm,
+    "relax.mean": _mean_of,
+    "relax.variance": _variance_of,
     "relax.isnan": _isnan,
     "relax.power": _power,
     "relax.take": _take,

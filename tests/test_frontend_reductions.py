@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from frontend_case import IMAGE, X234, Case, check_case, ints, random
 
+import tvm_stitch
+
 
 def reduction_cases():
     for kind in [
@@ -173,3 +175,11 @@ CASES = [*reduction_cases(), *normalization_cases()]
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_imported_operator_computes_what_onnx_says(case):
     check_case(case)
+
+
+def test_the_mean_of_halves_overflows_neither_in_its_sum_nor_in_its_count():
+    x = np.random.default_rng(0).uniform(900, 1100, (3, 70_000)).astype("f2")
+    model = Case("ReduceMean-many", "ReduceMean", {"x": x}, {"axes": ints([1])}).model()
+    (got,) = tvm_stitch.compile(model).run({"x": x}).values()
+    expected = x.mean(1, dtype=np.float64, keepdims=True)
+    np.testing.assert_allclose(got, expected, rtol=float(np.finfo("f2").eps))

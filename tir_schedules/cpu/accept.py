@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..analysis.stage import Kernel
 from ..device import Device
 from .plan import Plan
-from .planner import plan_kernel
+from .planner import plan_kernel, tile_limit
 
 _CROSSING_BYTES = 64 << 10  # what may live across a barrier: row statistics, not activations
 _MAX_STAGES = 96
@@ -23,8 +23,8 @@ def accept(kernel: Kernel, device: Device) -> str | None:
 
 def refuse_plan(plan: Plan, device: Device) -> str | None:
     """Return why a plan is not a stitched kernel: buffers beyond the cache or across barriers."""
-    if plan.tile_bytes > device.l2_bytes // 2:
-        limit = device.l2_bytes // 2
+    limit = tile_limit(device)
+    if plan.tile_bytes > limit:
         return f"a tile needs {plan.tile_bytes} bytes of buffers, half of L2 is {limit}"
     crossing = sum(t.bytes for t in plan.workspace)
     if crossing > _CROSSING_BYTES:

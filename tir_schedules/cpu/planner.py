@@ -38,10 +38,26 @@ def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
 
 
 def plan_space(space: Space, device: Device) -> Plan | str:
-    """Return the plan of a kernel already in atoms."""
+    """Return the plan of a kernel already in atoms.
+
+    Phases are a matter of shape, never of threads: work is cut into them where it is worth threads,
+    or where one phase would hold more than fits the cache.
+    """
     work = sum(estimate_ns(n) for n in space.nodes)
     parallel = device.threads > 1 and work >= SPREAD_NS
-    structure = work >= PARALLEL_NS  # phases are a matter of shape, not of threads
+    if work < PARALLEL_NS:
+        whole = _plan(space, device, parallel, structure=False)
+        if isinstance(whole, str) or whole.tile_bytes <= tile_limit(device):
+            return whole
+    return _plan(space, device, parallel, structure=True)
+
+
+def tile_limit(device: Device) -> int:
+    """Return the bytes of buffers a tile may hold: half of L2, the rest is for what streams by."""
+    return device.l2_bytes // 2
+
+
+def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan | str:
     phases: list[Phase] = []
     for nodes, tiling in _partition(space, device, structure):
         phases.append(_phase(nodes, tiling, space, device))

@@ -107,7 +107,8 @@ def _reduction_tiling(
         if not partial or any(any(e.producer is p for p in partial) for e in inner_edges):
             continue
         chunk = -(-atom.extent // WANTED_TILES)
-        if any(vector_atom(n, n.atoms) is atom for n in nodes):
+        large = (n for n in nodes if n.stage.domain * 4 >= lead.stage.domain)
+        if any(vector_atom(n, n.atoms) is atom for n in large):
             chunk = -(-chunk // _LANE_CHUNK) * _LANE_CHUNK
         if chunk >= atom.extent:
             continue
