@@ -25,6 +25,7 @@ from tvm_stitch.runtime.model import Model
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 import zoo
+from zoo.reductions import default_group
 
 ROOT = Path(__file__).parents[1]
 EXTENTS = (1, 2, 3, 7, 17, 31, 64, 127, 129, 384, 1000, 1024)
@@ -85,6 +86,8 @@ class Case:
         if array.shape != self.shape:
             return []
         axes = {i for i, extent in enumerate(self.shape) if 1 < extent <= SHORT}
+        if self.name == "row_then_group":  # a group all of which is near the mean has few digits
+            return [len(self.shape) - 1] if default_group(self.shape[-1]) <= SHORT else []
         if self.name == "groupnorm":
             groups = self.options.get("groups") or math.gcd(self.shape[1], 32)
             if math.prod(self.shape[1:]) // groups <= SHORT and self.shape[1] > 1:

@@ -10,10 +10,19 @@ from ..analysis.atoms import Atom, Space
 from . import guards
 from .emit_expr import INDEX
 from .emit_point import PointEmitter
-from .emit_reduce import close_lanes, close_strip, open_accumulator, open_lanes
+from .emit_reduce import (
+    close_lanes,
+    close_nested,
+    close_strip,
+    open_accumulator,
+    open_lanes,
+    open_nested,
+)
 from .nest import Nest, halves, sequence
 from .plan import LoopGroup, Phase
 from .storage import Storage, total
+
+_BLOCK = 256  # terms of a running scalar sum
 
 
 class NestEmitter:
@@ -51,6 +60,8 @@ class NestEmitter:
         out = [*scope.allocs, *scope.stores]
         for reduce in here:
             out += open_lanes(nest, reduce)
+        sums = nest.nested(level)
+        out += open_nested(nest, sums)
         if not nest.dims:
             out += self._points.emit(1, None)
         elif level == nest.strip_at:
@@ -62,6 +73,7 @@ class NestEmitter:
             var = self._loops[atom]
             body = sequence(self._level(level + 1))
             out.append(tirx.For(var, 0, nest.extent(atom), tirx.ForKind.SERIAL, body))
+        out += close_nested(sums)
         for reduce in here:
             out += close_lanes(nest, reduce)
         return out
@@ -98,9 +110,9 @@ class NestEmitter:
         nest = self._nest
         atom, lanes = nest.vector, nest.group.lanes
         if lanes == 1:
-            var = tirx.Var(atom.name, INDEX)
-            body = sequence(self._lanes_at(var, 1))
-            return [tirx.For(var, 0, nest.extent(atom), tirx.ForKind.SERIAL, body)]
+            if atom not in nest.phase.chunks and atom.extent >= 2 * _BLOCK and nest.blocked():
+                return self._blocks(atom)
+            return [self._scalars(atom, tirx.IntImm(INDEX, 0), nest.extent(atom))]
         if atom in nest.phase.chunks:
             return self._ragged_strip(atom, lanes)
         edges = {0, atom.extent}
@@ -113,6 +125,25 @@ class NestEmitter:
                 self._points.resolve(atom, low)
             out += self._pieces(tirx.IntImm(INDEX, low), high - low, lanes)
         return out
+
+    def _scalars(self, atom: Atom, start: ir.Expr, extent: ir.Expr) -> tirx.Stmt:
+        var = tirx.Var(atom.name, INDEX)
+        body = sequence(self._lanes_at(total([(1, start), (1, var)]), 1))
+        return tirx.For(var, 0, extent, tirx.ForKind.SERIAL, body)
+
+    def _blocks(self, atom: Atom) -> list[tirx.Stmt]:
+        """Emit a long scalar loop in blocks, each with sums of its own."""
+        whole, left = divmod(atom.extent, _BLOCK)
+        block = tirx.Var("block", INDEX)
+
+        def at(start: ir.Expr, extent: int) -> tirx.Stmt:
+            sums = self._nest.blocked()
+            opened = open_nested(self._nest, sums)
+            loop = self._scalars(atom, start, tirx.IntImm(INDEX, extent))
+            return sequence([*opened, loop, *close_nested(sums)])
+
+        out = [tirx.For(block, 0, whole, tirx.ForKind.SERIAL, at(block * _BLOCK, _BLOCK))]
+        return [*out, at(tirx.IntImm(INDEX, whole * _BLOCK), left)] if left else out
 
     def _pieces(self, start: ir.Expr, extent: int, lanes: int) -> list[tirx.Stmt]:
         whole, out = extent // lanes, []

@@ -35,6 +35,29 @@ def open_accumulator(nest: Nest, reduce: Reduce, width: int, rows: int) -> list[
     return [tirx.AllocBuffer(reduce.acc), tirx.For(lane, 0, width, kind, fill)]
 
 
+def open_nested(nest: Nest, sums: list[Reduce]) -> list[tirx.Stmt]:
+    """Give scalar sums a fresh accumulator for the loop that follows; `close_nested` adds it up.
+
+    One running sum over all loops of 49,000 float32 terms is off by 2e-4; a sum of sums is not.
+    """
+    out: list[tirx.Stmt] = []
+    for reduce in sums:
+        reduce.outer.append(reduce.acc)
+        out += open_accumulator(nest, reduce, 1, rows=1)
+    return out
+
+
+def close_nested(sums: list[Reduce]) -> list[tirx.Stmt]:
+    out: list[tirx.Stmt] = []
+    zero = [tirx.IntImm(INDEX, 0)]
+    for reduce in sums:
+        inner, reduce.acc = reduce.acc, reduce.outer.pop()
+        parts = (tirx.BufferLoad(acc, zero) for acc in (reduce.acc, inner))
+        whole = combine(reduce.node.stage.reduction, *parts)
+        out.append(tirx.BufferStore(reduce.acc, whole, zero))
+    return out
+
+
 def _fill(nest: Nest, reduce: Reduce, value: ir.Expr) -> list[tirx.Stmt]:
     """Store `value` to every element of a streamed accumulator."""
     *outer, atom = reduce.after

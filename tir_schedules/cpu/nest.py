@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tvm import ir, tirx
 
@@ -18,7 +18,7 @@ class Reduce:
 
     `lanes` accumulate in registers, one result a level; a stream accumulates into its own storage,
     element by element of `after`, the spatial loops inside the first reduced one. `width` is the
-    lanes of each row's accumulator.
+    lanes of each row's accumulator. `outer` are accumulators that `acc` will be added to.
     """
 
     node: Node
@@ -27,6 +27,7 @@ class Reduce:
     in_lanes: bool
     acc: ir.Var | None = None
     width: int = 1
+    outer: list[ir.Var] = field(default_factory=list)
 
 
 class Nest:
@@ -59,6 +60,22 @@ class Nest:
         """Return whether the accumulators stay in the registers of one strip."""
         stripped = self.strip_at < len(self.dims) - 1
         return reduce.in_lanes and self.vector not in reduce.node.reduced and stripped
+
+    def nested(self, level: int) -> list[Reduce]:
+        """Return the scalar sums that go on inside `level` loops, at the next of them."""
+        if self.group.lanes > 1 or level >= len(self.dims):
+            return []
+        return [r for r in self.reduces if r.level < level and self._sums_over(r, level)]
+
+    def blocked(self) -> list[Reduce]:
+        """Return the scalar sums over the innermost loop."""
+        return [r for r in self.reduces if self._sums_over(r, len(self.dims) - 1)]
+
+    def _sums_over(self, reduce: Reduce, level: int) -> bool:
+        if not reduce.in_lanes or self.dims[level] not in reduce.node.reduced:
+            return False
+        dtype = reduce.node.stage.value.dtype
+        return reduce.node.stage.reduction.kind == "sum" and dtype.startswith("float")
 
     def _reduce(self, node: Node) -> Reduce:
         level = next(i for i, d in enumerate(self.dims) if d in node.reduced)
