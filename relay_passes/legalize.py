@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 from tvm import relax, te, tirx, topi
+from tvm.ir import Constant, Expr, Op
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 _HALF = ("float16", "bfloat16")
@@ -137,6 +139,41 @@ def _power(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return builder.call_te(compute, *call.args, primfunc_name_hint="power")
 
 
+def _keeping_zero(function: Callable[..., te.Tensor], op: str, sides: tuple[int, ...]) -> Legalizer:
+    """Keep a literal zero on one of `sides`: TVM folds x * 0 and 0 / x to 0, NaN or not."""
+
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        side = next((s for s in sides if _is_zero(call.args[s], call.args[1 - s])), None)
+        if side is None:
+            return Op.get(f"relax.{op}").get_attr("FLegalize")(builder, call)
+        constant = call.args[side].value.numpy()
+        zero = _zero_bits(bool(np.signbit(constant).all()), str(constant.dtype))
+
+        def compute(x: te.Tensor) -> te.Tensor:
+            return function(zero, x) if side == 0 else function(x, zero)
+
+        return builder.call_te(compute, call.args[1 - side], primfunc_name_hint=op)
+
+    return legalize
+
+
+def _is_zero(arg: relax.Expr, other: relax.Expr) -> bool:
+    """Return whether `arg` is one floating-point zero that broadcasts to the other's shape."""
+    if not isinstance(arg, Constant) or not str(arg.ty.dtype).startswith("float"):
+        return False
+    value = arg.value.numpy()
+    return value.size == 1 and value.ndim <= other.ty.ndim and not value.any()
+
+
+def _zero_bits(negative: bool, dtype: str) -> Expr:
+    """Return a zero that TVM does not see as one; LLVM does, and knows that x * 0 may be NaN."""
+    wide, bits, width = ("float64", "int64", 64) if dtype == "float64" else ("float32", "int32", 32)
+    # The bits of +0 would be taken for a null pointer by TVM's code generator.
+    zero = tirx.reinterpret(wide, tirx.IntImm(bits, -(1 << (width - 1))))
+    zero = zero if negative else zero * tirx.FloatImm(wide, -1.0)
+    return zero if dtype == wide else tirx.Cast(dtype, zero)
+
+
 def _take(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """Clip indices where TVM's "fast" mode would read outside the tensor (and warns of it)."""
     mode = "clip" if call.attrs.mode == "fast" else call.attrs.mode
@@ -187,6 +224,8 @@ LEGALIZATIONS: dict[str, Legalizer] = {
     "relax.mean": _mean_of,
     "relax.variance": _variance_of,
     "relax.isnan": _isnan,
+    "relax.multiply": _keeping_zero(topi.multiply, "multiply", (0, 1)),
+    "relax.divide": _keeping_zero(topi.divide, "divide", (0,)),
     "relax.power": _power,
     "relax.take": _take,
 }

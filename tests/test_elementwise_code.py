@@ -106,5 +106,20 @@ def test_polynomials_in_cache_take_twice_the_lanes():
     assert widths[0] == 2 * widths[1]
 
 
+def test_softplus_keeps_its_digits_far_below_zero():
+    @T.prim_func(private=True, s_tir=True)
+    def kernel(a: T.Buffer((3, 100), "float32"), out: T.Buffer((3, 100), "float32")):
+        for i, j in T.grid(3, 100):
+            with T.sblock("out"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                out[vi, vj] = T.log(T.float32(1) + T.exp(a[vi, vj]))
+
+    given = np.linspace(-100, 20, 300, dtype=np.float32).reshape(3, 100)
+    made = np.empty_like(given)
+    run(scheduled(kernel, sc.device(1)), given, made)
+    expected = np.log1p(np.exp(given.astype(np.float64)))
+    np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-44)
+
+
 def _widths(kernel: tirx.PrimFunc) -> list[int]:
     return [int(s.extent) for s, _ in tir.statements(kernel.body) if tir.is_vector(s)]

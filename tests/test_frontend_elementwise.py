@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from frontend_case import BF16, SPECIAL, X234, Case, check_case, ints, random
+from onnx import helper, numpy_helper
+
+import tvm_stitch
 
 
 def unary_cases():
@@ -272,3 +275,24 @@ CASES = [*unary_cases(), *binary_cases(), *cast_cases()]
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_imported_operator_computes_what_onnx_says(case):
     check_case(case)
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_a_literal_zero_times_infinity_is_nan(zero, dtype):
+    x = np.array([1, -1, np.inf, -np.inf, np.nan], dtype)
+    zeros = np.full(1, zero, dtype)
+    nodes = [
+        helper.make_node("Mul", ["x", "zero"], ["m"]),
+        helper.make_node("Div", ["zero", "x"], ["d"]),
+    ]
+    initializers = [numpy_helper.from_array(zeros, "zero")]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    values = {n: helper.make_tensor_value_info(n, kind, [5]) for n in ("x", "m", "d")}
+    graph = helper.make_graph(nodes, "g", [values["x"]], [values["m"], values["d"]], initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    got = tvm_stitch.compile(model).run({"x": x})
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(got["m"], x * zeros)
+        np.testing.assert_array_equal(got["d"], zeros / x)
+        np.testing.assert_array_equal(np.signbit(got["m"][:2]), np.signbit((x * zeros)[:2]))

@@ -88,6 +88,8 @@ class Emitter:
         assert isinstance(expr, Op)
         if expr.name in _SMOOTH:
             expr = _times_reciprocal(expr, scope)
+        if expr.name == "call:tirx.log":
+            expr = _log_of_sum(expr)
         return self._op(expr, [self.emit(a, scope) for a in expr.args])
 
     def _op(self, expr: Op, args: list[ir.Expr]) -> ir.Expr:
@@ -143,6 +145,20 @@ def _times_reciprocal(expr: Op, scope: Scope) -> Op:
     reciprocal = Const(float(np.float32(1.0 / by.value)), by.dtype)
     product = Op("Mul", (value, reciprocal), quotient.dtype)
     return Op(expr.name, (product,), expr.dtype, expr.extra)
+
+
+def _log_of_sum(expr: Op) -> Op:
+    """Return log(1 + x) as log1p(x), which keeps the digits of a small x.
+
+    TVM's importer writes softplus so: without this, softplus(-20) would be 0.
+    """
+    (total,) = expr.args
+    if expr.dtype != "float32" or not isinstance(total, Op) or total.name != "Add":
+        return expr
+    for one, other in (total.args, total.args[::-1]):
+        if isinstance(one, Const) and one.value == 1.0:
+            return Op("call:tirx.log1p", (other,), expr.dtype)
+    return expr
 
 
 def _comparable(expr: Op, args: list[ir.Expr]) -> list[ir.Expr]:
