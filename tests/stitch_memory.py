@@ -44,7 +44,7 @@ def in_child(work: Callable[[], None]) -> int:
         try:
             work()
             code = 0
-        except Exception:
+        except Exception:  # told here: a forked child must not unwind into pytest
             traceback.print_exc()
         finally:
             os._exit(code)

@@ -82,6 +82,7 @@ def _option(text: str) -> tuple[str, object]:
     if not separator:
         raise argparse.ArgumentTypeError(f"{text!r} is not OPTION=VALUE")
     try:
+        # Literals only: nothing in `value` is executed.
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return name, value

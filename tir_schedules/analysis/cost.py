@@ -7,7 +7,7 @@ from .expr import Expr, Load, Op, walk
 _TRANSCENDENTAL = """exp exp2 exp10 log log2 log10 log1p tanh sigmoid erf pow sin cos tan asin acos
     atan sinh cosh asinh acosh atanh atan2 hypot fmod"""
 EXPENSIVE = frozenset(f"call:tirx.{name}" for name in _TRANSCENDENTAL.split())
-_FREE = frozenset(("Cast", "call:tirx.reinterpret"))
+FREE = frozenset(("Cast", "call:tirx.reinterpret"))
 
 
 def value_ops(expr: Expr) -> list[Op]:
@@ -30,7 +30,7 @@ def value_ops(expr: Expr) -> list[Op]:
 
 def light_ops(expr: Expr) -> int:
     """Return how many cheap vector instructions `expr` takes, casts left out."""
-    return sum(op.name not in EXPENSIVE and op.name not in _FREE for op in value_ops(expr))
+    return sum(op.name not in EXPENSIVE and op.name not in FREE for op in value_ops(expr))
 
 
 def expensive_ops(expr: Expr) -> int:

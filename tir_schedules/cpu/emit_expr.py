@@ -132,7 +132,8 @@ def _times_reciprocal(expr: Op, scope: Scope) -> Op:
     """Return f(x / c) as f(x * (1 / c)) for a constant c, unless the quotient is there anyway.
 
     Only for functions that turn one ulp of their argument into at most one of their result: a
-    division takes as long as five multiply-adds (Zen 5), but `floor(49 / 49)` must stay 1.
+    division takes as long as five products (`tvm-stitch calibrate`, Zen 5), but `floor(49 / 49)`
+    must stay 1.
     """
     (quotient,) = expr.args
     if scope.get(quotient) is not None or not isinstance(quotient, Op):

@@ -10,6 +10,7 @@ from ..analysis.atoms import Atom
 from .emit_combine import emit_combine
 from .emit_expr import INDEX
 from .emit_nest import NestEmitter
+from .nest import Nest, sequence
 from .plan import Phase, Plan
 from .storage import Storage
 from .streaming import fence, import_code
@@ -97,10 +98,10 @@ class _PhaseEmitter:
             var = tirx.Var(atom.name, INDEX)
             binds.append(tirx.Bind(var, value))
             outer[atom] = var
-        nests = [
-            NestEmitter(self._plan.space, phase, group, self._storage, outer, registers).emit()
-            for group in phase.groups
-        ]
+        nests = []
+        for group in phase.groups:
+            nest = Nest(self._plan.space, phase, group, self._storage, outer)
+            nests.append(NestEmitter(nest, registers).emit())
         return sequence([*binds, *nests])
 
     def _combine(self) -> tirx.Stmt:
@@ -121,10 +122,6 @@ def tasks_loop(task: ir.Var, tasks: int, body: tirx.Stmt, plan: Plan) -> tirx.St
         return tirx.For(lone, 0, 2, tirx.ForKind.PARALLEL, guarded)
     kind = tirx.ForKind.PARALLEL if plan.parallel else tirx.ForKind.SERIAL
     return tirx.For(task, 0, tasks, kind, body)
-
-
-def sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:
-    return stmts[0] if len(stmts) == 1 else tirx.SeqStmt(stmts)
 
 
 def _zero() -> tirx.IntImm:

@@ -6,7 +6,7 @@ import itertools
 
 from tvm import ir, tirx
 
-from ..analysis.atoms import Atom, Space
+from ..analysis.atoms import Atom
 from . import guards
 from .emit_expr import INDEX
 from .emit_point import PointEmitter
@@ -19,26 +19,17 @@ from .emit_reduce import (
     open_nested,
 )
 from .nest import Nest, halves, sequence
-from .plan import LoopGroup, Phase
-from .storage import Storage, total
+from .storage import total
 
 _BLOCK = 256  # terms of a running scalar sum
 
 
 class NestEmitter:
-    """Emits a `LoopGroup` at one tile position (`outer`)."""
+    """Emits a nest; tensors in `registers` never touch memory."""
 
-    def __init__(
-        self,
-        space: Space,
-        phase: Phase,
-        group: LoopGroup,
-        storage: Storage,
-        outer: dict[Atom, ir.Expr],
-        registers: set[int],
-    ) -> None:
-        self._nest = Nest(space, phase, group, storage, outer)
-        self._points = PointEmitter(self._nest, registers)
+    def __init__(self, nest: Nest, registers: set[int]) -> None:
+        self._nest = nest
+        self._points = PointEmitter(nest, registers)
 
     # Levels: loops[0..strip) | strip of the vector dimension | loops[strip..n-1) | lanes.
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from ..analysis.atoms import Access, Node
-from ..analysis.cost import value_ops
+from ..analysis.cost import FREE, value_ops
 from ..analysis.expr import Op, Tensor, dtype_bytes
 from ..device import Device
 from ..profile import OP_KINDS, Profile
@@ -18,7 +18,6 @@ from .plan import LoopGroup, Phase, Plan
 
 _LINE_BYTES = 64
 _F32 = 4
-_FREE = frozenset(("Cast", "call:tirx.reinterpret"))
 _KIND_OF = {
     "Div": "divide",
     "call:tirx.rsqrt": "sqrt",
@@ -53,7 +52,7 @@ def registers_ns(node: Node, profile: Profile) -> float:
     """Return the ns a node's value takes on one vector register of points."""
     spent = 0.0
     for op in value_ops(node.stage.value):
-        if op.name not in _FREE:
+        if op.name not in FREE:
             spent += _op_ns(op, profile)
     return spent + (profile.op_ns["light"] if node.stage.reduction is not None else 0.0)
 

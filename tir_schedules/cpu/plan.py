@@ -85,11 +85,6 @@ class Plan:
     vector_bytes: int = 64
     tile_bytes: int = 0
 
-    @property
-    def stitched(self) -> bool:
-        """Return whether no intermediate is larger than its tile."""
-        return not self.workspace
-
 
 def buffer_atoms(node: Node, phase: Phase) -> tuple[Atom, ...]:
     """Return the atoms of a node's tile buffer, outer first."""

@@ -21,7 +21,8 @@ from .streaming import can_stream
 from .tiling import WANTED_TILES, Tiling, choose_tiling
 
 # By `estimate_ns`, which is twice what is measured: from the first on, the tiles a kernel has are
-# spread over threads (a region costs 2-4 us); from the second on it is cut so that it has tiles.
+# spread over threads (`tvm-stitch calibrate` tells what a region costs); from the second on it is
+# cut so that it has tiles.
 SPREAD_NS = 20_000
 PARALLEL_NS = 60_000
 _MAX_TASKS = 64

@@ -71,9 +71,8 @@ def lanes_for(nodes: list[Node], extent: int, device: Device) -> int:
 def _long_chains(nodes: list[Node], device: Device) -> bool:
     """Return whether the nest is polynomials out of cache, which more registers overlap better.
 
-    One polynomial in four registers fills Zen 5's floating-point schedulers (`['Erf', 'Tanh']` of
-    16 x 1024: a third faster with eight). Reductions pay for more lanes in folding them, and from
-    main memory eight registers a strip are at times half as fast.
+    Reductions pay for more lanes in folding them, and from main memory eight registers a strip were
+    slower (`scripts/bench_memory.py --names bias_gelu,bias_gelu_tanh`, Zen 5).
     """
     tensors = [t for n in nodes for t in (n.stage.out, *(ld.tensor for ld in n.reads))]
     return (

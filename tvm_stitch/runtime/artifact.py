@@ -190,7 +190,7 @@ def atomically(path: Path) -> Iterator:
             os.umask(umask)
             os.chmod(name, 0o777 & ~umask)
             os.replace(name, path)
-        except BaseException:
+        except BaseException:  # Ctrl-C too leaves nothing half-written; it goes on up
             os.unlink(name)
             raise
 
