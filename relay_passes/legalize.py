@@ -159,7 +159,7 @@ def _keeping_zero(function: Callable[..., te.Tensor], op: str, sides: tuple[int,
 
 def _is_zero(arg: relax.Expr, other: relax.Expr) -> bool:
     """Return whether `arg` is one floating-point zero that broadcasts to the other's shape."""
-    if not isinstance(arg, Constant) or not str(arg.ty.dtype).startswith("float"):
+    if not isinstance(arg, Constant) or not str(arg.ty.dtype).startswith(("float", "bfloat")):
         return False
     value = arg.value.numpy()
     return value.size == 1 and value.ndim <= other.ty.ndim and not value.any()

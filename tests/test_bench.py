@@ -228,6 +228,8 @@ def test_a_peer_that_does_not_answer_is_ended(tmp_path):
     with pytest.raises(Died, match="not done in"):
         child.ask({"do": "measure"}, 0.05)
     assert not child.alive
+    with pytest.raises(Died, match="ended over an earlier message"):
+        child.ask({"do": "measure"}, 0.05)
 
 
 def test_a_peer_that_is_killed_says_by_what(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -41,11 +42,11 @@ def scheduled(kernel: tirx.PrimFunc, device) -> tirx.PrimFunc:
     return emit_plan(plan, kernel)
 
 
-def run(kernel: tirx.PrimFunc, given: np.ndarray, made: np.ndarray) -> None:
+def run(kernel: tirx.PrimFunc, *arrays: np.ndarray) -> None:
     public = IRModule({"main": kernel.with_attr("global_symbol", "main")})
     main = tvm.compile(public, targets.resolve("x86", 1)).jit()["main"]
-    slots = [InputSlot(Tensor("t", a.shape, "float32"), None) for a in (given, made)]
-    for slot, array in zip(slots, (given, made), strict=True):
+    slots = [InputSlot(Tensor("t", a.shape, "float32"), None) for a in arrays]
+    for slot, array in zip(slots, arrays, strict=True):
         assert slot.place(array) is array
     main(*(slot.tensor for slot in slots))
 
@@ -105,6 +106,29 @@ def test_softplus_keeps_its_digits_far_below_zero():
     run(scheduled(kernel, sc.device(1)), given, made)
     expected = np.log1p(np.exp(given.astype(np.float64)))
     np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-44)
+
+
+def test_a_product_is_rounded_before_it_is_subtracted():
+    third = tirx.const(1 / 3, "float32")
+    x = te.placeholder((33, 127), "float32", "x")
+    y = te.placeholder((33, 127), "float32", "y")
+    out = te.compute(x.shape, lambda i, j: x[i, j] * third - y[i, j], "out")
+    given = np.random.default_rng(1).normal(size=(33, 127)).astype(np.float32)
+    made = np.empty_like(given)
+    kernel = scheduled(te.create_prim_func([x, y, out]), sc.device(1))
+    run(kernel, given, given * np.float32(1 / 3), made)
+    assert not made.any()  # fused, it would be the rounding error
+
+
+def test_a_kernel_of_one_pass_asks_for_lines_ahead_when_its_input_is_not_in_l2():
+    kernel = erf_of_quotient((256, 1024))
+    cached = scheduled(kernel, replace(sc.device(1), l2_bytes=4 << 20))
+    spilled = scheduled(kernel, SMALL_CACHES)
+    assert "prefetch" not in cached.script()
+    lines = [line for line in spilled.script().splitlines() if "llvm.prefetch" in line]
+    assert len(lines) == max(_widths(spilled)) * 4 // 64
+    ahead = [max(map(int, re.findall(r"\+ (\d+)", line))) for line in lines]
+    assert all(0 < elements * 4 <= 16 << 10 for elements in ahead)
 
 
 def _widths(kernel: tirx.PrimFunc) -> list[int]:

@@ -51,6 +51,14 @@ def test_other_cpus_have_their_vectors_and_careful_caches(spec, vector_bytes):
     assert found.threads == 2
 
 
+@pytest.mark.parametrize(("shared", "mib"), [("0-1", 64), ("0", 32), ("0-7,64-71", 480)])
+def test_a_huge_l3_counts_as_far_as_its_cpus_may_fill_it(monkeypatch, tmp_path, shared, mib):
+    entries = {"level": "3", "type": "Unified", "size": "491520K", "shared_cpu_list": shared}
+    monkeypatch.setattr(device, "_read", lambda path: entries.get(path.name, ""))
+    monkeypatch.setattr(device.Path, "glob", lambda *_: [tmp_path / "index3"])
+    assert device.host_caches.__wrapped__()[2] == mib << 20
+
+
 @pytest.mark.parametrize(
     ("spec", "told"),
     [

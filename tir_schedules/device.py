@@ -19,6 +19,7 @@ _CONSERVATIVE_CACHES = {
     32: (32 << 10, 256 << 10, 4 << 20),
     16: (32 << 10, 256 << 10, 2 << 20),
 }
+_L3_BYTES_A_CPU = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -86,14 +87,27 @@ def available_cpus() -> int:
 
 @functools.cache
 def host_caches() -> tuple[int, int, int]:
-    """Return bytes of L1d, L2 and L3 of a CPU this process may use; 0 where sysfs has none."""
+    """Return bytes of L1d, L2 and L3 of a CPU this process may use; 0 where sysfs has none.
+
+    The L3 is at most 32 MiB for each CPU that shares it: a small virtual machine is told the whole
+    socket's (480 MiB for two CPUs, of which 64 to 128 MiB behaved as a cache).
+    """
     sizes = {1: 0, 2: 0, 3: 0}
     cpu = min(os.sched_getaffinity(0))
     for index in Path(f"/sys/devices/system/cpu/cpu{cpu}/cache").glob("index*"):
         level, kind, size = (_read(index / name) for name in ("level", "type", "size"))
         if kind in ("Data", "Unified") and level.isdigit() and size.endswith("K"):
             sizes[int(level)] = int(size[:-1]) << 10
+            if level == "3":
+                sharing = _listed(_read(index / "shared_cpu_list"))
+                sizes[3] = min(sizes[3], max(1, sharing) * _L3_BYTES_A_CPU)
     return sizes[1], sizes[2], sizes[3]
+
+
+def _listed(cpus: str) -> int:
+    """Return how many CPUs a list such as `0-3,8` names."""
+    ranges = [each.split("-") for each in cpus.split(",") if each]
+    return sum(int(each[-1]) - int(each[0]) + 1 for each in ranges)
 
 
 def _cgroup_cpus() -> int:

@@ -99,7 +99,8 @@ class Emitter:
         if name == "Sub" and expr.dtype.startswith(("float", "bfloat")):
             # TVM simplifies floats as reals (x - x to 0, (x + y) - x to y), but not this form; LLVM
             # makes one subtraction of it.
-            return tirx.Add(args[0], tirx.Mul(args[1], tirx.FloatImm(expr.dtype, -1.0)))
+            whole, part = map(_rounded, expr.args, args)
+            return tirx.Add(whole, tirx.Mul(part, tirx.FloatImm(expr.dtype, -1.0)))
         if expr.dtype == "bool" and name in _BOOLEAN:
             name = _BOOLEAN[name]
         if name == "Not":
@@ -126,6 +127,18 @@ class Emitter:
         if expr.extra:
             args = [tirx.IntImm("uint32", expr.extra[0]), *args]
         return lower(ir.Call(op, args, ret_ty=expr.dtype), self._scalef)
+
+
+def _rounded(expr: Expr, value: ir.Expr) -> ir.Expr:
+    """Return a product that LLVM rounds before it is subtracted; other values as they are.
+
+    A fused x * c - m, m the largest x * c as it was stored, is a little off 0: below it, perhaps,
+    where a square root follows.
+    """
+    product = isinstance(expr, Op) and expr.name == "Mul" and expr.dtype in ("float32", "float64")
+    if not product or isinstance(value, tirx.FloatImm):
+        return value
+    return tirx.call_llvm_pure_intrin(expr.dtype, "llvm.arithmetic.fence", value)
 
 
 def _times_reciprocal(expr: Op, scope: Scope) -> Op:

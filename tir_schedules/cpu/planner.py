@@ -178,7 +178,7 @@ def _streamed(space: Space, device: Device) -> tuple[Tensor, ...]:
     return tuple(
         t
         for t in space.kernel.outputs
-        if t.bytes > device.l3_bytes and id(t) not in read and can_stream(t.dtype)
+        if t.bytes >= device.l3_bytes and id(t) not in read and can_stream(t.dtype)
     )
 
 

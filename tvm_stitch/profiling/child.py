@@ -73,8 +73,11 @@ class Child:
     def ask(self, message: dict[str, object], timeout_s: float) -> dict[str, object]:
         """Send one message and return the answer.
 
-        Raises: Died if the process ends first, or is ended for taking longer than `timeout_s`.
+        Raises: Died if the process ends first, or is ended for taking longer than `timeout_s`, or
+        has ended over an earlier message.
         """
+        if not self.alive:
+            raise Died("its process ended over an earlier message")
         try:
             os.write(self._write_fd, json.dumps(message).encode() + b"\n")
         except BrokenPipeError:

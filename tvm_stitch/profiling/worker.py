@@ -36,38 +36,32 @@ class Worker:
         self._peer = PEERS[name]
         self._calls: dict[str, list[Callable[[], object]]] = {}
         # Results stay alive until their input set comes again, so outputs rotate as inputs do.
-        self._held: dict[str, list[object]] = {}
+        self._held: list[object] = []
         # Peers that read inputs in place do not keep them (OpenVINO then reads freed memory).
         self._inputs: list[dict] = []
 
     def prepare(self, message: dict) -> dict:
-        self._calls, self._held, self._inputs = {}, {}, []
+        self._calls, self._held, self._inputs = {}, [], []
         gc.collect()
         job = Job.from_json(message["job"])
         module = import_module(f"{__package__}.peers.{self._peer.module}")
         inputs = arrays.load(message["inputs"])
         start = time.perf_counter()
         session = module.prepare(job, self._peer.setting)
-        self._calls["resident"] = self._bind(
-            session.bind, inputs, message["sets"], arrays.aligned_copy
-        )
+        copies = self._copies(inputs, message["sets"], arrays.aligned_copy)
+        self._calls["resident"] = [session.bind(each) for each in copies]
         seconds = time.perf_counter() - start
+        outputs = session.fetch(self._calls["resident"][0]())
         if hasattr(session, "bind_numpy"):
-            self._calls["run"] = self._bind(session.bind_numpy, inputs, message["sets"], np.copy)
-        estimates = {}
-        for entry, calls in self._calls.items():
-            self._held[entry] = [None] * len(calls)
-            start = time.perf_counter_ns()
-            self._held[entry][0] = calls[0]()
-            first = time.perf_counter_ns() - start
-            slow = first > _FIRST_RUN_SLOW_NS
-            estimates[entry] = first if slow else min(self._time(entry, 50, _ESTIMATE_NS))
-        outputs = session.fetch(self._held["resident"][0])
+            # Rotating sets move four times the L3: both ways share them.
+            several = message["sets"] > 1
+            copies = copies if several else self._copies(inputs, 1, np.copy)
+            self._calls["run"] = [session.bind_numpy(each) for each in copies]
         named = {str(index): value for index, value in enumerate(outputs)}
         return {
             "outputs": arrays.save(named, Path(job.workdir), self._peer.name),
             "facts": {"prepare_s": seconds, **session.facts},
-            "estimates": estimates,
+            "estimates": {entry: self._estimate(entry) for entry in self._calls},
         }
 
     def measure(self, message: dict) -> dict:
@@ -77,15 +71,18 @@ class Worker:
             self._time(entry, 20, _WARM_NS)
         return {"ns": self._time(entry, message["runs"], int(message["seconds"] * 1e9))}
 
-    def _bind(
-        self, bind: Callable, inputs: dict, sets: int, copy: Callable
-    ) -> list[Callable[[], object]]:
+    def _estimate(self, entry: str) -> int:
+        (first,) = self._time(entry, 1, _ESTIMATE_NS)
+        return first if first > _FIRST_RUN_SLOW_NS else min(self._time(entry, 50, _ESTIMATE_NS))
+
+    def _copies(self, inputs: dict, sets: int, copy: Callable) -> list[dict]:
         copies = [{name: copy(value) for name, value in inputs.items()} for _ in range(sets)]
         self._inputs += copies
-        return [bind(each) for each in copies]
+        return copies
 
     def _time(self, entry: str, runs: int, limit_ns: int) -> list[int]:
-        calls, held, samples = self._calls[entry], self._held[entry], []
+        calls, samples = self._calls[entry], []
+        held = self._held = [None] * len(calls)
         clock = time.perf_counter_ns
         end = clock() + limit_ns
         for number in range(runs):
