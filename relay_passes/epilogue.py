@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tir_schedules.analysis.summary import EXPENSIVE, INJECTIVE, LIGHT
 
 from .group import Group
-from .legality import refuse_node
+from .legality import refuse_merge, refuse_node
 from .op_graph import OpNode
+
+
+def absorb_epilogues(anchor: OpNode, home: dict[int, Group], spend: Callable[[], bool]) -> None:
+    """Give a compute-intensive op its epilogue, as far as it reaches without a cycle.
+
+    `home` has each op's group and is changed; `spend` is asked before each join.
+    """
+    grown = True
+    while grown:
+        grown = False
+        for node in epilogue_candidates(home[id(anchor)], anchor):
+            mine, other = home[id(anchor)], home[id(node)]
+            if len(other.nodes) > 1 or refuse_merge(mine, other, home) is not None:
+                continue
+            if not spend():
+                return
+            union = mine.union(other)
+            for member in union.nodes:
+                home[id(member)] = union
+            grown = True
 
 
 def epilogue_candidates(group: Group, anchor: OpNode) -> list[OpNode]:

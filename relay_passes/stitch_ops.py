@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Protocol
 
 import tvm
 from tvm import ir, relax
@@ -12,13 +13,22 @@ from tvm.target import Target
 
 from tir_schedules.analysis.expr import Tensor
 from tir_schedules.device import Device
+from tir_schedules.profile import Profile
 
+from .fusion_plan import FusionPlan
 from .group import Group
 from .op_graph import OpGraph, OpNode
-from .planner import FusionPlan, MaximalPlanner
+from .stitch_planner import StitchPlanner
 
 logger = logging.getLogger("tvm_stitch.fusion")
 _NAME_OPS = 4
+
+
+class Planner(Protocol):
+    """Decides which ops become one kernel."""
+
+    def plan(self, graph: OpGraph) -> FusionPlan:
+        """Return every op of the graph in one legal group."""
 
 
 @tvm.transform.module_pass(opt_level=0, name="StitchOps")
@@ -31,18 +41,26 @@ class StitchOps:
         lv = call_tir(add, (x, y)); lv1 = call_tir(softmax, (lv,)); lv2 = call_tir(exp, (lv1,))
       -> lv2 = stitch_add_softmax_exp(x, y)       # Primitive
 
-    `device` defaults to what the current target describes. `plans` maps each new function's name
-    to its group after a run. Functions without dataflow blocks and all other bindings stay.
+    `device` defaults to what the current target describes, `planner` to one of our own for it,
+    which `fuel` and `profile` are for. `plans` maps each new function's name to its group after a
+    run. Functions without dataflow blocks and all other bindings stay.
     """
 
-    def __init__(self, device: Device | None = None, fuel: int | None = None) -> None:
-        self._device, self._fuel = device, fuel
+    def __init__(
+        self,
+        device: Device | None = None,
+        fuel: int | None = None,
+        profile: Profile | None = None,
+        planner: Planner | None = None,
+    ) -> None:
+        self._device, self._fuel, self._profile = device, fuel, profile
+        self._planner = planner
         self.plans: dict[str, Group] = {}
         self.graphs: list[FusionPlan] = []
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or Device.detect(Target.current(allow_none=False))
-        planner = MaximalPlanner(device, self._fuel)
+        planner = self._planner or StitchPlanner(device, self._profile, self._fuel)
         builder = relax.BlockBuilder(IRModule(mod.functions, attrs=mod.attrs))
         kernels: dict[str, object] = {}
         for gvar, func in mod.functions_items():
@@ -63,7 +81,7 @@ class _Rewriter:
         self,
         mod: IRModule,
         builder: relax.BlockBuilder,
-        planner: MaximalPlanner,
+        planner: Planner,
         kernels: dict,
         owner: StitchOps,
     ) -> None:
@@ -89,6 +107,7 @@ class _Rewriter:
     def _block(self, block: relax.DataflowBlock) -> relax.DataflowBlock | None:
         graph = OpGraph(self._mod, block, self._kernels)
         plan = self._planner.plan(graph)
+        plan.explain()
         self._owner.graphs.append(plan)
         if not any(len(g.nodes) > 1 for g in plan.groups):
             return None

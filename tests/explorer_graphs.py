@@ -69,7 +69,7 @@ class BytesJudge:
 
     def score(self, nodes: Nodes) -> float | None:
         self.asked += 1
-        if len(nodes) > self.limit or not self._accepts(nodes):
+        if len(nodes) > self.limit:
             return None
         gain, live = 10.0 * (len(nodes) - 1), 0
         for node in nodes:
@@ -82,7 +82,7 @@ class BytesJudge:
                     gain += self._bytes[node]
         return gain - 2.0 * max(0, live - self._cache)
 
-    def _accepts(self, nodes: Nodes) -> bool:
+    def accepts(self, nodes: Nodes) -> bool:
         kinds = {self._kind[n] for n in nodes}
         return len(nodes) == 1 or not set(self._apart) <= kinds
 
@@ -93,7 +93,7 @@ def optimum(dag: Dag, judge: BytesJudge) -> float:
     for bits in range(1, 1 << len(dag)):
         nodes = frozenset(i for i in range(len(dag)) if bits >> i & 1)
         score = judge.score(nodes)
-        if score is not None and dag.is_convex(nodes):
+        if score is not None and judge.accepts(nodes) and dag.is_convex(nodes):
             good[bits] = (nodes, score)
 
     def plans(left: int, taken: list[Pattern]) -> Iterator[float]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -13,7 +16,10 @@ from onnx import helper
 from runtime_models import double, gather, onnx_model
 
 import tvm_stitch
-from tvm_stitch import doctor
+from relay_passes.transform import StitchOps
+from tir_schedules.device import Device, host_name
+from tir_schedules.profile import default_profile
+from tvm_stitch import doctor, pipeline
 from tvm_stitch.cli import main
 from tvm_stitch.runtime import cpu_features
 
@@ -164,9 +170,33 @@ def test_a_missing_peer(cli, model, monkeypatch):
     _fails(cli("bench", model, "--against", "openvino"), "openvino")
 
 
-@pytest.mark.parametrize("option", ["--log", "--profile"])
-def test_what_a_later_release_brings_is_refused(cli, model, option):
-    _fails(cli("compile", model, "-o", "out.so", option, "file"), "comes with a later release")
+def test_what_a_later_release_brings_is_refused(cli, model):
+    _fails(cli("compile", model, "-o", "out.so", "--log", "file"), "comes with a later release")
+
+
+def test_a_profile_that_is_none_or_of_another_machine(cli, model):
+    _fails(cli("compile", model, "-o", "out.so", "--profile", "no.json"), "no.json: No such file")
+    Path("bad.json").write_text("{}")
+    _fails(cli("compile", model, "-o", "out.so", "--profile", "bad.json"), "is missing")
+    device = Device.detect(tvm_stitch.targets.resolve("x86", 1), 1)
+    other = dataclasses.replace(default_profile(device), name="a", mcpu="skylake", vector_bytes=16)
+    Path("other.json").write_text(json.dumps(other.to_json()))
+    failed = cli("explain", model, "--profile", "other.json")
+    _fails(failed, "profile other.json: is of skylake, the target is")
+    _fails(failed, "tvm-stitch calibrate -o FILE")
+
+
+def test_a_profile_of_this_machine_is_used(model, monkeypatch):
+    device = Device.detect(tvm_stitch.targets.resolve("x86", 1), 1)
+    mine = dataclasses.replace(
+        default_profile(device),
+        name=host_name(), mcpu=device.mcpu, vector_bytes=device.vector_bytes, call_ns=1e9,
+    )  # fmt: skip
+    Path("mine.json").write_text(json.dumps(mine.to_json()))
+    seen = []
+    monkeypatch.setattr(pipeline, "StitchOps", lambda *args: seen.append(args) or StitchOps(*args))
+    tvm_stitch.explain(model, profile="mine.json")
+    assert seen[0][2] == mine
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ def assert_legal(dag: Dag, judge: eg.BytesJudge, plan: list[Pattern]) -> None:
     assert len(taken) == len(set(taken))
     for pattern in plan:
         assert judge.score(pattern.nodes) == pattern.score
+        assert judge.accepts(pattern.nodes)
         assert dag.is_convex(pattern.nodes)
     assert without_cycles(dag, plan) == plan
 

@@ -13,7 +13,8 @@ import tvm
 from tvm.ir import IRModule
 from tvm.target import Target
 
-from tir_schedules.device import available_cpus, llvm_features
+from tir_schedules.device import Device, available_cpus, llvm_features
+from tir_schedules.profile import Profile, ProfileError, load_profile, refuse_device
 from tvm_stitch import pipeline, targets
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend import ImportedModel, import_model
@@ -52,6 +53,9 @@ def compile(
 
     `threads` defaults to the CPUs this process may use. `fuel` stops after that many fusions;
     `dump_dir` receives the module after each pass.
+
+    `profile` is a file of `tvm-stitch calibrate`; the shipped figures nearest to the CPU serve
+    without one.
 
     Raises: StitchError for a user's mistake in any of them.
     """
@@ -120,23 +124,32 @@ def _lower(
     fuel: int | None = None,
     dump_dir: str | os.PathLike | None = None,
 ) -> _Lowered:
-    for option, value in (("log", log), ("profile", profile)):
-        if value is not None:
-            rule = f"{option} comes with a later release"
-            raise StitchError(f"{option} {value}", rule, f"leave {option} out")
+    if log is not None:
+        raise StitchError(f"log {log}", "log comes with a later release", "leave log out")
     if fusion not in FUSIONS:
         raise StitchError(f"fusion {fusion!r}", "unknown", f"use one of {', '.join(FUSIONS)}")
     threads = available_cpus() if threads is None else threads
     tvm_target = targets.resolve(target, threads)
+    measured = _profile(profile, Device.detect(tvm_target, threads)) if profile else None
     imported = import_model(model, shapes)
     mod, report = pipeline.lower(
         imported.mod,
         tvm_target,
         fusion=fusion,
         threads=threads,
-        log=None,
-        profile=None,
+        profile=measured,
         fuel=fuel,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
     )
     return _Lowered(imported, mod, report, tvm_target, threads)
+
+
+def _profile(path: str | os.PathLike, device: Device) -> Profile:
+    try:
+        profile = load_profile(Path(path))
+    except ProfileError as error:
+        raise StitchError(error.given, error.rule, error.remedy) from None
+    if (reason := refuse_device(profile, device)) is not None:
+        remedy = "measure the machine with tvm-stitch calibrate -o FILE"
+        raise StitchError(f"profile {path}", reason, remedy)
+    return profile

@@ -15,6 +15,7 @@ from relay_passes.legalize import LEGALIZATIONS
 from relay_passes.transform import FoldSmallConstants, StitchOps
 from tir_schedules import ApplyStitchSchedules
 from tir_schedules.device import Device
+from tir_schedules.profile import Profile
 from tvm_stitch.lowered_report import build_report
 from tvm_stitch.report import Report
 
@@ -25,18 +26,18 @@ def lower(
     *,
     fusion: str,
     threads: int,
-    log: Path | None = None,
-    profile: Path | None = None,
+    profile: Profile | None = None,
     fuel: int | None = None,
     dump_dir: Path | None = None,
 ) -> tuple[IRModule, Report]:
     """Lower a Relax module for `target`; return it ready for `tvm.compile`, and what was done.
 
     `fusion` picks the planner only: `stitch`, `tvm` (stock FuseOps) or `none`. `fuel` stops after
-    that many fusions. `dump_dir` receives the module after each pass as `NN_Pass.py`.
+    that many fusions; `profile` defaults to the shipped one of the device. `dump_dir` receives the
+    module after each pass as `NN_Pass.py`.
     """
     device = Device.detect(target, threads)
-    stitch, schedule = StitchOps(device, fuel), ApplyStitchSchedules(device)
+    stitch, schedule = StitchOps(device, fuel, profile), ApplyStitchSchedules(device)
     before: list[IRModule] = []
     with target:
         for number, (name, step) in enumerate(_passes(fusion, stitch, schedule)):

@@ -37,7 +37,7 @@ class _Reduction:
     ) -> None:
         self._dag, self._judge, self._top = dag, judge, top
         self._node, self._known = node, known
-        self._scored: dict[Nodes, Pattern | None] = {}
+        self._legal: dict[Nodes, bool] = {}
 
     def run(self) -> list[Pattern]:
         consumers = [
@@ -65,15 +65,14 @@ class _Reduction:
         return [own.union(*chosen) for chosen in itertools.product(*choices) if any(chosen)]
 
     def _best(self, sets: Sequence[Nodes]) -> list[Pattern]:
-        found = {nodes: self._judged(nodes) for nodes in sets}
-        taken = [p for p in found.values() if p is not None]
+        scored = {nodes: self._judge.score(nodes) for nodes in sets}
+        hoped = [Pattern(nodes, s) for nodes, s in scored.items() if s is not None]
         # Ties go to the larger set, then to the earlier ops: the order must not depend on hashes.
-        taken.sort(key=lambda p: (-p.score, -len(p.nodes), sorted(p.nodes)))
-        return taken[: self._top]
+        hoped.sort(key=lambda p: (-p.score, -len(p.nodes), sorted(p.nodes)))
+        return list(itertools.islice(filter(self._possible, hoped), self._top))
 
-    def _judged(self, nodes: Nodes) -> Pattern | None:
-        if nodes not in self._scored:
-            score = self._judge.score(nodes)
-            convex = score is not None and self._dag.is_convex(nodes)
-            self._scored[nodes] = Pattern(nodes, score) if convex else None
-        return self._scored[nodes]
+    def _possible(self, pattern: Pattern) -> bool:
+        nodes = pattern.nodes
+        if nodes not in self._legal:
+            self._legal[nodes] = self._dag.is_convex(nodes) and self._judge.accepts(nodes)
+        return self._legal[nodes]

@@ -18,10 +18,16 @@ class Pattern:
 
 
 class Judge(Protocol):
-    """Scores patterns. Answers must depend on the set alone; they are asked for often."""
+    """Scores sets of ops. Answers must depend on the set alone."""
 
     def score(self, nodes: Nodes) -> float | None:
-        """Return the gain of one kernel over an op each, in ns, or None if it can't be one."""
+        """Return the gain of one kernel over an op each, in ns, or None if it can't be one.
+
+        Asked for every set that is looked at, so cheap: what costs time is left to `accepts`.
+        """
+
+    def accepts(self, nodes: Nodes) -> bool:
+        """Return whether a set with a score can be one kernel; asked of the best ones only."""
 
 
 class Dag:

@@ -1,7 +1,8 @@
 """Local search on a plan: join kernels that share an edge or an input while that gains.
 
 A candidate has one first op, so the search before this one never sees what has two (a mask computed
-beside the scores it is added to).
+beside the scores it is added to). Kernels that nothing connects are packed at the end;
+FusionStitching reaches them from a producer of all ops that is not there (section 5.2).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from .dag import Dag, Judge, Nodes, Pattern
 from .kernels import Kernels
 
 _ROUNDS = 8
+_REACH = 4  # kernels before one that it may be packed with
 
 
 def improve(dag: Dag, judge: Judge, patterns: Sequence[Pattern]) -> list[Pattern]:
@@ -21,6 +23,7 @@ def improve(dag: Dag, judge: Judge, patterns: Sequence[Pattern]) -> list[Pattern
     for _ in range(_ROUNDS):
         if not search.sweep():
             break
+    search.pack(_REACH)
     return search.patterns()
 
 
@@ -33,6 +36,16 @@ class _Search:
     def patterns(self) -> list[Pattern]:
         kernels = [k for k in self._kernels.all() if len(k) > 1]
         return [Pattern(k, self._score(k) or 0.0) for k in kernels]
+
+    def pack(self, reach: int) -> None:
+        """Try kernels that no edge connects, each with the few before it in the order."""
+        recent: list[int] = []
+        for kernel in self._kernels.all():
+            first = min(kernel)
+            if self._score(kernel) is None:
+                continue
+            if not any(self._try(other, first) for other in reversed(recent)):
+                recent = [*recent[1 - reach :], first]
 
     def sweep(self) -> bool:
         """Try every edge, and every pair of consumers of one op in a row; tell if one gained."""
@@ -52,7 +65,7 @@ class _Search:
         parts, whole = (self._score(left), self._score(right)), self._score(left | right)
         if whole is None or None in parts or whole <= sum(parts) + 1e-9:
             return False
-        return self._kernels.join(one, other)
+        return self._judge.accepts(left | right) and self._kernels.join(one, other)
 
     def _score(self, nodes: Nodes) -> float | None:
         if nodes not in self._scores:

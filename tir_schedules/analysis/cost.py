@@ -28,16 +28,6 @@ def value_ops(expr: Expr) -> list[Op]:
     return out
 
 
-def light_ops(expr: Expr) -> int:
-    """Return how many cheap vector instructions `expr` takes, casts left out."""
-    return sum(op.name not in EXPENSIVE and op.name not in FREE for op in value_ops(expr))
-
-
-def expensive_ops(expr: Expr) -> int:
-    """Return how many transcendental calls `expr` makes (FusionStitching's expensive class)."""
-    return sum(op.name in EXPENSIVE for op in value_ops(expr))
-
-
 def is_data_dependent(expr: Expr) -> bool:
     """Return whether `expr`, an index, reads a tensor."""
     return any(isinstance(n, Load) for n in walk(expr))

@@ -8,7 +8,7 @@ cost more than a tile buffer.
 
 from __future__ import annotations
 
-from .cost import expensive_ops, is_data_dependent, light_ops
+from .cost import is_data_dependent
 from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, transform, walk
 from .index import canonical, normalize
 from .stage import Kernel, Stage, substitute_axes
@@ -84,7 +84,7 @@ def _reads(stage: Stage, tensor: Tensor) -> bool:
 
 
 def _should_inline(stage: Stage, readers: list[Stage]) -> bool:
-    heavy, light = expensive_ops(stage.value), light_ops(stage.value)
+    heavy, light = stage.expensive, stage.light
     uses = [(r, ld) for r in readers for ld in r.loads() if ld.tensor is stage.out]
     evaluations = sum(r.domain for r, _ in uses)
     if any(r.reduction is not None and _is_window(ld) for r, ld in uses) and _is_guarded(stage):

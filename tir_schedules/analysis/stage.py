@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field
 
-from .expr import Axis, AxisRef, Expr, Linear, Load, Tensor, loads, transform
+from .cost import EXPENSIVE, FREE, value_ops
+from .expr import Axis, AxisRef, Expr, Linear, Load, Op, Tensor, loads, transform
 from .index import normalize
 
 
@@ -49,6 +50,21 @@ class Stage:
 
     def loads(self) -> list[Load]:
         return self._loads
+
+    @functools.cached_property
+    def operations(self) -> tuple[Op, ...]:
+        """The distinct operations on values that one point takes."""
+        return tuple(value_ops(self.value))
+
+    @functools.cached_property
+    def light(self) -> int:
+        """How many cheap vector instructions a point takes, casts left out."""
+        return sum(op.name not in EXPENSIVE and op.name not in FREE for op in self.operations)
+
+    @functools.cached_property
+    def expensive(self) -> int:
+        """How many transcendental calls a point makes (FusionStitching's expensive class)."""
+        return sum(op.name in EXPENSIVE for op in self.operations)
 
     @functools.cached_property
     def _loads(self) -> list[Load]:

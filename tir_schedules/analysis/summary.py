@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from .cost import expensive_ops
 from .expr import Expr, Load, Op, Tensor, walk
 from .index import normalize
 from .parse import read_prim_func
@@ -53,7 +52,7 @@ def op_class(kernel: Kernel | Refusal) -> str:
         return COMPUTE
     if any(s.reduction for s in kernel.stages):
         return REDUCTION
-    if any(expensive_ops(s.value) for s in kernel.stages):
+    if any(s.expensive for s in kernel.stages):
         return EXPENSIVE
     return LIGHT if all(_one_to_one(s) for s in kernel.stages) else INJECTIVE
 

@@ -8,13 +8,13 @@ from .plan import Plan
 from .planner import plan_kernel, tile_limit
 
 _CROSSING_BYTES = 64 << 10  # what may live across a barrier: row statistics, not activations
-_MAX_STAGES = 96
+MAX_STAGES = 96
 
 
 def accept(kernel: Kernel, device: Device) -> str | None:
     """Return why the template would not stitch `kernel` into one kernel, or None if it would."""
-    if len(kernel.stages) > _MAX_STAGES:
-        return f"{len(kernel.stages)} stages in one kernel, the limit is {_MAX_STAGES}"
+    if len(kernel.stages) > MAX_STAGES:
+        return f"{len(kernel.stages)} stages in one kernel, the limit is {MAX_STAGES}"
     plan = plan_kernel(kernel, device)
     if isinstance(plan, str):
         return plan

@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass
 
 from ..analysis.atoms import Access, Node
-from ..analysis.cost import FREE, value_ops
+from ..analysis.cost import FREE
 from ..analysis.expr import Op, Tensor, dtype_bytes
+from ..analysis.stage import Stage
 from ..device import Device
 from ..profile import OP_KINDS, Profile
 from .plan import LoopGroup, Phase, Plan
@@ -48,13 +49,10 @@ def estimate(plan: Plan, device: Device, profile: Profile) -> Latency:
     return _Evaluator(plan, device, profile).run()
 
 
-def registers_ns(node: Node, profile: Profile) -> float:
-    """Return the ns a node's value takes on one vector register of points."""
-    spent = 0.0
-    for op in value_ops(node.stage.value):
-        if op.name not in FREE:
-            spent += _op_ns(op, profile)
-    return spent + (profile.op_ns["light"] if node.stage.reduction is not None else 0.0)
+def stage_ns(stage: Stage, profile: Profile) -> float:
+    """Return the ns a stage's value takes on one vector register of points."""
+    spent = sum(_op_ns(op, profile) for op in stage.operations if op.name not in FREE)
+    return spent + (profile.op_ns["light"] if stage.reduction is not None else 0.0)
 
 
 def _op_ns(op: Op, profile: Profile) -> float:
@@ -121,7 +119,7 @@ class _Evaluator:
         points = math.prod(phase.inner_extent(d) for d in group.dims)
         per_register = self._plan.vector_bytes // _F32
         vectors = points if group.lanes == 1 else points / per_register
-        spent = vectors * sum(registers_ns(n, self._profile) for n in group.nodes)
+        spent = vectors * sum(stage_ns(n.stage, self._profile) for n in group.nodes)
         if group.lanes > 1:
             spent += self._profile.fold_ns * sum(_folds(n, group, phase) for n in group.nodes)
         return spent

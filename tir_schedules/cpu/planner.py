@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from ..analysis.atoms import Node, Space, atomize
 from ..analysis.coalesce import coalesce
-from ..analysis.cost import expensive_ops, light_ops
 from ..analysis.expr import Tensor
 from ..analysis.inline import inline_stages
 from ..analysis.stage import Kernel
@@ -33,6 +32,8 @@ def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
     """Return how the template would run `kernel`, or why it can't."""
     if any(0 in p.shape for p in kernel.params):
         return "a tensor has no elements"
+    if not kernel.outputs:
+        return "no result is read"
     reduced = inline_stages(widen(kernel))
     space = coalesce(atomize(reduced))
     return plan_space(space, device)
@@ -88,27 +89,31 @@ def estimate_ns(node: Node) -> float:
     Cheap vector operations at about 30 a ns, transcendental polynomials at 0.25 ns, and 0.04 ns a
     byte-quad from cache: Zen 4 and Zen 5 figures of `scripts/bench_memory.py`.
     """
-    value = node.stage.value
-    per_point = 0.05 + 0.03 * light_ops(value) + 0.25 * expensive_ops(value)
+    per_point = 0.05 + 0.03 * node.stage.light + 0.25 * node.stage.expensive
     return per_point * node.stage.domain
 
 
 def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list[Node], Tiling]]:
     """Split the nodes into phases, each with a tiling that keeps the machine busy."""
     out: list[tuple[list[Node], Tiling]] = []
-    current: list[Node] = []
-    tiling: Tiling | None = None
+    place: dict[int, int] = {}
+    producers: dict[int, list[Node]] = {}
+    for edge in space.edges:
+        producers.setdefault(id(edge.consumer), []).append(edge.producer)
     for node in space.nodes:
         alone = choose_tiling([node], space.edges, device)
-        if tiling is not None:
+        # Not before its producers; an independent node in between ends no phase.
+        first = max((place[id(p)] for p in producers.get(id(node), ())), default=0)
+        for number in range(first, len(out)):
+            current, tiling = out[number]
             joined = choose_tiling([*current, node], space.edges, device)
             if _worth_joining(tiling, alone, joined, current, node, structure):
-                current, tiling = [*current, node], joined
-                continue
-            out.append((current, tiling))
-        current, tiling = [node], alone
-    if tiling is not None:
-        out.append((current, tiling))
+                out[number] = ([*current, node], joined)
+                place[id(node)] = number
+                break
+        else:
+            place[id(node)] = len(out)
+            out.append(([node], alone))
     if structure:
         return out
     return [(list(space.nodes), _one_tile(list(space.nodes), space, device))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from ..analysis.atoms import Access, Atom, Node
-from ..analysis.cost import expensive_ops
 from ..analysis.expr import dtype_bytes
 from ..device import Device
 
@@ -77,6 +76,6 @@ def _long_chains(nodes: list[Node], device: Device) -> bool:
     tensors = [t for n in nodes for t in (n.stage.out, *(ld.tensor for ld in n.reads))]
     return (
         not any(n.reduced for n in nodes)
-        and any(expensive_ops(n.stage.value) for n in nodes)
+        and any(n.stage.expensive for n in nodes)
         and all(t.bytes <= device.l2_bytes for t in tensors)
     )

@@ -1,0 +1,119 @@
+"""Judges of sets of units: the fast one the search asks, and the accurate one at its end."""
+
+from __future__ import annotations
+
+from tir_schedules.analysis.summary import COMPUTE
+from tir_schedules.cpu.accept import MAX_STAGES, accept, refuse_plan
+from tir_schedules.cpu.latency import estimate
+from tir_schedules.cpu.planner import plan_kernel
+from tir_schedules.device import Device
+from tir_schedules.profile import Profile
+
+from .delta import Delta
+from .explorer.dag import Nodes
+from .skeleton import Skeletons
+from .units import Unit, Units
+
+
+class FastJudge:
+    """The delta-evaluator's gain; the acceptance test's answer, asked once a skeleton."""
+
+    def __init__(self, units: Units, delta: Delta, device: Device, cache: dict) -> None:
+        self._units, self._delta, self._device = units, delta, device
+        self._skeletons, self._accepted = Skeletons(units), cache
+        rows = [_facts(u, delta) for u in units.units]
+        self._work = [row[0] for row in rows]
+        self._stages = [row[1] for row in rows]
+        self._crossing: dict[int, float] = {}
+        self._alone = [
+            0.0 if unit.refusal else self._kernel_ns(frozenset((index,)))
+            for index, unit in enumerate(units.units)
+        ]
+
+    def score(self, nodes: Nodes) -> float | None:
+        """Return the gain of one kernel over a kernel a unit, in ns."""
+        units = self._units.units
+        if any(units[n].refusal for n in nodes):
+            return None
+        if len(nodes) == 1:
+            return 0.0
+        if sum(self._stages[n] for n in nodes) > MAX_STAGES:
+            return None
+        return sum(self._alone[n] for n in nodes) - self._kernel_ns(nodes)
+
+    def accepts(self, nodes: Nodes) -> bool:
+        key = self._skeletons.key(nodes)
+        if key not in self._accepted:
+            self._accepted[key] = accept(self._units.union(nodes).kernel(), self._device) is None
+        return self._accepted[key]
+
+    def _kernel_ns(self, nodes: Nodes) -> float:
+        units, read, made = self._units.units, {}, {}
+        for index in nodes:
+            unit = units[index]
+            for tensor in unit.reads:
+                read[id(tensor)] = tensor
+            for tensor in unit.makes:
+                made[id(tensor)] = tensor
+        moved = [t for key, t in read.items() if key not in made]
+        moved += [t for t in made.values() if self._units.leaves(t, nodes)]
+        traffic = sum(self._crossing_ns(t) for t in moved)
+        return self._delta.kernel_ns(sum(self._work[n] for n in nodes), traffic)
+
+    def _crossing_ns(self, tensor) -> float:
+        if id(tensor) not in self._crossing:
+            self._crossing[id(tensor)] = self._delta.crossing_ns(tensor)
+        return self._crossing[id(tensor)]
+
+
+class ExactJudge:
+    """The latency-evaluator on the plan of each kernel; the acceptance test on each set itself."""
+
+    def __init__(self, units: Units, device: Device, profile: Profile, cache: dict) -> None:
+        self._units, self._device, self._profile = units, device, profile
+        self._known = cache
+        self._answers: dict[Nodes, tuple[str | None, float]] = {}
+
+    def judge(self, nodes: Nodes) -> tuple[str | None, float]:
+        """Return why the units are no kernel, or None, and the kernel's time in ns."""
+        if nodes not in self._answers:
+            self._answers[nodes] = self._answer(nodes)
+        return self._answers[nodes]
+
+    def refusal(self, nodes: Nodes) -> str | None:
+        """Return why some unit joins no other."""
+        return next((r for n in nodes if (r := self._units.units[n].refusal)), None)
+
+    def score(self, nodes: Nodes) -> float | None:
+        reason, together = self.judge(nodes)
+        if reason is not None:
+            return None
+        return sum(self.judge(frozenset((n,)))[1] for n in nodes) - together
+
+    def accepts(self, nodes: Nodes) -> bool:
+        return self.judge(nodes)[0] is None
+
+    def _answer(self, nodes: Nodes) -> tuple[str | None, float]:
+        if (refusal := self.refusal(nodes)) is not None:
+            return refusal, 0.0
+        group = self._units.union(nodes)
+        key = group.signature()
+        if key not in self._known:
+            self._known[key] = self._evaluate(group)
+        return self._known[key]
+
+    def _evaluate(self, group) -> tuple[str | None, float]:
+        kernel = group.kernel()
+        if len(kernel.stages) > MAX_STAGES:
+            return accept(kernel, self._device), 0.0
+        plan = plan_kernel(kernel, self._device)
+        if isinstance(plan, str):
+            return plan, 0.0
+        reason = refuse_plan(plan, self._device)
+        return reason, estimate(plan, self._device, self._profile).total
+
+
+def _facts(unit: Unit, delta: Delta) -> tuple[float, int]:
+    if unit.refusal is not None or any(n.op_class == COMPUTE for n in unit.group.nodes):
+        return 0.0, 0
+    return sum(delta.work_ns(n.kernel) for n in unit.group.nodes), unit.stages

@@ -1,0 +1,151 @@
+"""The planner: the explorer on an op graph's units, its plans judged kernel by kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tir_schedules.analysis.summary import COMPUTE
+from tir_schedules.device import Device
+from tir_schedules.profile import Profile, default_profile
+
+from .boundaries import explain
+from .delta import Delta
+from .epilogue import absorb_epilogues
+from .explorer import Dag, Pattern, assemble, candidates, improve
+from .explorer.dag import Nodes
+from .fusion_plan import FusionPlan, execution_order
+from .group import Group
+from .judge import ExactJudge, FastJudge
+from .legality import refuse_node
+from .op_graph import OpGraph
+from .units import Units
+
+
+class StitchPlanner:
+    """Choose the groups of one graph after another; identical parts are judged once.
+
+    `fuel` bounds the number of joins, to bisect a wrong answer.
+    """
+
+    def __init__(
+        self, device: Device, profile: Profile | None = None, fuel: int | None = None
+    ) -> None:
+        self._device, self._fuel = device, fuel
+        self._profile = profile or default_profile(device)
+        self._skeletons: dict[tuple, bool] = {}
+        self._kernels: dict[tuple, tuple[str | None, float]] = {}
+
+    def plan(self, graph: OpGraph) -> FusionPlan:
+        fuel = _Fuel(self._fuel)
+        home = {id(n): Group([n]) for n in graph.nodes}
+        for node in graph.nodes:
+            if node.op_class == COMPUTE and refuse_node(node) is None:
+                absorb_epilogues(node, home, fuel.spend)
+        units = Units(list({id(g): g for g in home.values()}.values()))
+        exact = ExactJudge(units, self._device, self._profile, self._kernels)
+        chosen = self._search(units, exact)
+        kernels = [fuel.cut(p.nodes, exact) for p in chosen]
+        taken = {n for kernel in kernels for n in kernel}
+        groups = [units.union(kernel) for kernel in kernels if kernel]
+        groups += [u.group for n, u in enumerate(units.units) if n not in taken]
+        ordered = execution_order(groups)
+        return FusionPlan(
+            graph, ordered, fuel.spent, partial(explain, ordered, units, exact, fuel.is_out)
+        )
+
+    def _search(self, units: Units, exact: ExactJudge) -> list[Pattern]:
+        """Return the best of the beam's plans as the latency-evaluator sees them."""
+        delta = Delta(self._device, self._profile)
+        fast = FastJudge(units, delta, self._device, self._skeletons)
+        dag = units.dag
+        plans = assemble(dag, candidates(dag, fast))
+        best: list[Pattern] = []
+        gain = -1.0
+        for plan in plans:
+            settled = settle(dag, exact, improve(dag, fast, plan))
+            total = sum(p.score for p in settled)
+            if total > gain:
+                best, gain = settled, total
+        return best
+
+
+def settle(dag: Dag, exact: ExactJudge, plan: Sequence[Pattern]) -> list[Pattern]:
+    """Return the plan with each kernel tested for itself, and taken apart where it does not pay."""
+    out: list[Pattern] = []
+    for pattern in plan:
+        kernels = _paying(exact, sorted(pattern.nodes))
+        if len(kernels) == 1:
+            out += kernels
+        else:
+            out += _joined(dag, exact, pattern.nodes, kernels)
+    return out
+
+
+def _paying(exact: ExactJudge, members: list[int]) -> list[Pattern]:
+    """Return the set if it is a kernel that pays, else what pays of its halves.
+
+    The first units of a convex set in an order of execution are a convex set, and so are the rest.
+    """
+    if len(members) < 2:
+        return []
+    nodes = frozenset(members)
+    score = exact.score(nodes)
+    if score is not None and score > 0:
+        return [Pattern(nodes, score)]
+    half = len(members) // 2
+    return [*_paying(exact, members[:half]), *_paying(exact, members[half:])]
+
+
+def _joined(dag: Dag, exact: ExactJudge, nodes: Nodes, kernels: Sequence[Pattern]) -> list[Pattern]:
+    """Return kernels within a set after joins that each gain."""
+    members = sorted(nodes)
+    number = {node: index for index, node in enumerate(members)}
+    part = Dag([[number[c] for c in dag.consumers[n] if c in number] for n in members])
+    start = [Pattern(frozenset(number[n] for n in k.nodes), k.score) for k in kernels]
+    found = improve(part, _Within(exact, members), start)
+    return [Pattern(frozenset(members[n] for n in p.nodes), p.score) for p in found]
+
+
+class _Within:
+    """A judge of numbered members of a set."""
+
+    def __init__(self, judge: ExactJudge, members: Sequence[int]) -> None:
+        self._judge, self._members = judge, members
+
+    def score(self, nodes: Nodes) -> float | None:
+        return self._judge.score(frozenset(self._members[n] for n in nodes))
+
+    def accepts(self, nodes: Nodes) -> bool:
+        return self._judge.accepts(frozenset(self._members[n] for n in nodes))
+
+
+class _Fuel:
+    """How many joins may still be made."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit, self.spent = limit, 0
+
+    @property
+    def is_out(self) -> bool:
+        return self._limit is not None and self.spent >= self._limit
+
+    def spend(self) -> bool:
+        if self.is_out:
+            return False
+        self.spent += 1
+        return True
+
+    def cut(self, nodes: Nodes, exact: ExactJudge) -> Nodes:
+        """Return the part of a kernel that fuel is left for: its first units, as far as they fit.
+
+        The first units of a convex set in an order of execution are a convex set.
+        """
+        members = sorted(nodes)
+        left = len(members) if self._limit is None else 1 + self._limit - self.spent
+        for count in range(min(left, len(members)), 1, -1):
+            part = frozenset(members[:count])
+            if count == len(members) or exact.accepts(part):
+                self.spent += count - 1
+                return part
+        return frozenset()

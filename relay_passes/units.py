@@ -1,0 +1,83 @@
+"""The explorer's view of an op graph: numbered units, each one op or one op with its epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tir_schedules.analysis.expr import Tensor
+from tir_schedules.analysis.summary import COMPUTE, EXPENSIVE, LIGHT
+
+from .explorer import Dag
+from .fusion_plan import execution_order, homes
+from .group import Group
+from .legality import refuse_node
+
+COMPUTE_ALONE = "compute-intensive ops keep to their own kernel"
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """Ops that stay together; `refusal` says why they join no other unit."""
+
+    group: Group
+    refusal: str | None
+    reads: tuple[Tensor, ...]
+    makes: tuple[Tensor, ...]
+
+    @property
+    def stages(self) -> int:
+        return sum(len(n.kernel.stages) for n in self.group.nodes)
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Return whether every result has the shape that the op runs over."""
+        nodes = self.group.nodes
+        return len(nodes) == 1 and nodes[0].op_class in (LIGHT, EXPENSIVE) and len(self.makes) == 1
+
+
+class Units:
+    """Units in an order of execution, with the graph between them."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        ordered = execution_order(groups)
+        home = homes(ordered)
+        number = {id(group): index for index, group in enumerate(ordered)}
+        self.units = [_unit(group) for group in ordered]
+        consumers: list[set[int]] = [set() for _ in ordered]
+        self._outside: dict[int, set[int]] = {}
+        self.escaping: set[int] = set()
+        for index, group in enumerate(ordered):
+            for node in group.nodes:
+                if node.escapes:
+                    self.escaping |= {id(t) for t in (*node.outputs, *_renamed(node))}
+                for tensor in node.inputs if node.op_class != "alias" else ():
+                    self._outside.setdefault(id(tensor), set()).add(index)
+                for consumer in node.consumers:
+                    consumers[index].add(number[id(home[id(consumer)])])
+        self.dag = Dag([row - {index} for index, row in enumerate(consumers)])
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def union(self, nodes: Iterable[int]) -> Group:
+        """Return the ops of some units as one group."""
+        ops = [n for index in nodes for n in self.units[index].group.nodes]
+        return Group(sorted(ops, key=lambda n: n.index))
+
+    def leaves(self, tensor: Tensor, inside: frozenset[int]) -> bool:
+        """Return whether someone beyond `inside` reads a tensor that is made there."""
+        if id(tensor) in self.escaping:
+            return True
+        return not self._outside.get(id(tensor), set()) <= inside
+
+
+def _unit(group: Group) -> Unit:
+    refusal = next((f"{n.name}: {r}" for n in group.nodes if (r := refuse_node(n))), None)
+    if refusal is None and any(n.op_class == COMPUTE for n in group.nodes):
+        refusal = COMPUTE_ALONE
+    return Unit(group, refusal, group.inputs(), tuple(t for n in group.nodes for t in n.outputs))
+
+
+def _renamed(node) -> tuple[Tensor, ...]:
+    return node.inputs if node.op_class == "alias" else ()
