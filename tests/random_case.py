@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from unittest import mock
@@ -10,10 +11,14 @@ import numpy as np
 import random_values as rv
 import tvm
 from random_graphs import Graph
+from random_plans import RandomPlanner
 from random_values import Value
 from tvm import relax
 
+from relay_passes.fusion_plan import FusionPlan
+from relay_passes.transform import StitchOps
 from tir_schedules.cpu import planner
+from tir_schedules.device import Device
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 
@@ -62,6 +67,18 @@ def describe(graph: Graph) -> str:
         out = node.output[0]
         lines.append(f"{out} = {node.op_type}({', '.join(node.input)}){extra}: {shapes[out]}")
     return "\n".join([*lines, f"outputs {', '.join(v.name for v in graph.outputs)}"])
+
+
+@contextmanager
+def random_plans(seed: int) -> Iterator[list[FusionPlan]]:
+    """Compile with random legal plans instead of the planner's; yield the plans that were made."""
+    planner = RandomPlanner(Device.detect(targets.resolve("x86", 2), 2), random.Random(seed))
+
+    def stitch(device: Device, *_: object) -> StitchOps:
+        return StitchOps(device, planner=planner)
+
+    with mock.patch.object(pipeline, "StitchOps", stitch):
+        yield planner.plans
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def test_the_record_says_what_ran_where(tmp_path):
 def test_an_unknown_section_is_bad_usage():
     done = check_all("--only", "everything")
     assert done.returncode == 2
-    assert "use models, matrix, random" in done.stderr
+    assert "use models, matrix, random, plans" in done.stderr
 
 
 def test_a_case_that_raises_answers_with_its_traceback():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
-from random_case import describe, mismatches, parallel_above, run_graph
+from random_case import describe, mismatches, parallel_above, random_plans, run_graph
 from random_graphs import random_graph
 
 EXAMPLES = 100  # a test; scripts/check_all.py runs 10,000 graphs
@@ -41,6 +41,23 @@ def test_a_random_graph_gives_what_numpy_gives(graph):
 @given(graphs)
 def test_a_random_graph_with_every_kernel_parallel_gives_what_numpy_gives(graph):
     check(graph, parallel=True)
+
+
+@few
+@given(graphs, st.integers(0, 1 << 30))
+def test_a_random_plan_of_a_random_graph_gives_what_numpy_gives(graph, seed):
+    with random_plans(seed):
+        check(graph, parallel=seed % 2 == 0)
+
+
+def test_random_plans_join_ops_and_differ_from_each_other():
+    counts = set()
+    for seed in range(4):
+        with random_plans(seed) as plans:
+            run_graph(random_graph(random.Random(14)))
+        counts.add(tuple(tuple(len(g.nodes) for g in plan.groups) for plan in plans))
+        assert any(plan.merges for plan in plans)
+    assert len(counts) > 1
 
 
 @pytest.mark.parametrize("first", [0, 100])

@@ -14,7 +14,12 @@ import sys
 import traceback
 from types import ModuleType
 
-SECTIONS = {"models": "whole_models", "matrix": "matrix", "random": "random_section"}
+SECTIONS = {
+    "models": "whole_models",
+    "matrix": "matrix",
+    "random": "random_section",
+    "plans": "plans_section",
+}
 
 
 def section(name: str) -> ModuleType:

@@ -1,0 +1,45 @@
+"""A planner without taste: random joins of whatever may legally be one kernel."""
+
+from __future__ import annotations
+
+import random
+
+from relay_passes.explorer.kernels import Kernels
+from relay_passes.fusion_plan import FusionPlan, execution_order
+from relay_passes.group import Group
+from relay_passes.judge import ExactJudge
+from relay_passes.op_graph import OpGraph
+from relay_passes.units import Units
+from tir_schedules.device import Device
+from tir_schedules.profile import default_profile
+
+TRIES = (0.3, 3.0)  # a unit, at least and at most: pairs that are tried
+
+
+class RandomPlanner:
+    """Joins pairs of kernels, half of them along an edge, that the acceptance test takes."""
+
+    def __init__(self, device: Device, rng: random.Random) -> None:
+        self._device, self._rng = device, rng
+        self.plans: list[FusionPlan] = []
+
+    def plan(self, graph: OpGraph) -> FusionPlan:
+        units = Units([Group([n]) for n in graph.nodes])
+        judge = ExactJudge(units, self._device, default_profile(self._device), {})
+        kernels = Kernels(units.dag, [])
+        merges = 0
+        for _ in range(int(self._rng.uniform(*TRIES) * len(units))):
+            one, other = self._pair(units)
+            union = kernels.of(one) | kernels.of(other)
+            if kernels.of(one) is not kernels.of(other) and judge.accepts(union):
+                merges += kernels.join(one, other)
+        groups = execution_order([units.union(k) for k in kernels.all()])
+        self.plans.append(FusionPlan(graph, groups, merges, lambda: None))
+        return self.plans[-1]
+
+    def _pair(self, units: Units) -> tuple[int, int]:
+        one = self._rng.randrange(len(units))
+        near = units.dag.consumers[one]
+        if near and self._rng.random() < 0.5:
+            return one, self._rng.choice(near)
+        return one, self._rng.randrange(len(units))
