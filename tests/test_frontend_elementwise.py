@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from frontend_case import BF16, SPECIAL, X234, Case, check_case, ints, random
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import tvm_stitch
 
@@ -276,6 +276,20 @@ CASES = [*unary_cases(), *binary_cases(), *cast_cases()]
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_imported_operator_computes_what_onnx_says(case):
     check_case(case)
+
+
+def test_a_constant_sum_is_cast_to_bool():
+    nodes = [
+        helper.make_node("Sub", ["x", "x"], ["nothing"]),
+        helper.make_node("Add", ["minus", "nothing"], ["sum"]),
+        helper.make_node("Cast", ["sum"], ["y"], to=TensorProto.BOOL),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.INT32, [33])
+    y = helper.make_tensor_value_info("y", TensorProto.BOOL, [33])
+    minus = numpy_helper.from_array(np.array(-8, "i4"), "minus")
+    graph = helper.make_graph(nodes, "g", [x], [y], [minus])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    assert tvm_stitch.compile(model).run({"x": np.arange(33, dtype="i4")})["y"].all()
 
 
 @pytest.mark.parametrize("zero", [0.0, -0.0])

@@ -192,7 +192,12 @@ def constant(value: float | bool, dtype: str) -> ir.Expr:
 
 
 def cast(value: ir.Expr, dtype: str) -> ir.Expr:
-    return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
+    if str(value.ty.dtype) == dtype:
+        return value
+    if dtype == "bool" and str(value.ty.dtype).startswith(("int", "uint")):
+        # TVM's simplifier makes a bool of the constant -8 and aborts.
+        return tirx.NE(value, tirx.IntImm(str(value.ty.dtype), 0))
+    return tirx.Cast(dtype, value)
 
 
 def hoist(
