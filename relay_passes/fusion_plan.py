@@ -9,22 +9,42 @@ from .group import Group
 from .op_graph import OpGraph
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """Times of one graph in ns: memory-intensive ops `apart` and as planned, the rest.
+
+    `opaque` counts the ops nothing is known of; their time is in none of these.
+    """
+
+    apart: float
+    together: float
+    rest: float
+    opaque: int
+
+
 @dataclass
 class FusionPlan:
-    """Disjoint groups over one op graph, in a valid order of execution.
+    """Groups over one op graph in a valid order of execution, disjoint but for copied ops.
 
-    `explain` fills each group's `stopped`; it judges every boundary, so only who reads it asks.
+    `explain` fills each group's `stopped`, `forecast` predicts the time: both judge more than
+    planning did, so only who reads them asks.
     """
 
     graph: OpGraph
     groups: list[Group]
     merges: int
-    explain: Callable[[], None]
+    explain: Callable[[], None] = lambda: None
+    forecast: Callable[[], Forecast] | None = None
 
 
 def homes(groups: Sequence[Group]) -> dict[int, Group]:
-    """Return the group of each op, by the op's id."""
-    return {id(node): group for group in groups for node in group.nodes}
+    """Return the group of each op, by the op's id; of an op that is only copied, one of them."""
+    found: dict[int, Group] = {}
+    for group in groups:
+        for node in group.nodes:
+            if id(node) not in found or id(node) not in group.copies:
+                found[id(node)] = group
+    return found
 
 
 def execution_order(groups: Sequence[Group]) -> list[Group]:
@@ -54,6 +74,6 @@ def execution_order(groups: Sequence[Group]) -> list[Group]:
 
 
 def _sources(group: Group, home: dict[int, Group]) -> list[Group]:
-    found = {id(home[id(p)]): home[id(p)] for n in group.nodes for p in n.producers}
-    found.pop(id(group), None)
-    return list(found.values())
+    members = {id(n) for n in group.nodes}
+    outside = [p for n in group.nodes for p in n.producers if id(p) not in members]
+    return list({id(home[id(p)]): home[id(p)] for p in outside}.values())

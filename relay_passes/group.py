@@ -13,13 +13,31 @@ from .op_graph import OpNode
 
 @dataclass(eq=False)
 class Group:
-    """Ops in program order; `stopped` says why it did not grow further."""
+    """Ops in program order; `stopped` says why it did not grow further.
+
+    `copies` are ops of other groups computed here again, for this group alone; `unread` are results
+    that every other reader computes for itself. Both by id.
+    """
 
     nodes: list[OpNode]
     stopped: list[str] = field(default_factory=list)
+    copies: frozenset[int] = frozenset()
+    unread: frozenset[int] = frozenset()
 
     def union(self, other: Group) -> Group:
         return Group(sorted([*self.nodes, *other.nodes], key=lambda n: n.index))
+
+    def with_copy(self, node: OpNode) -> Group:
+        """Return the group with another group's op computed here too."""
+        nodes = sorted([*self.nodes, node], key=lambda n: n.index)
+        return Group(nodes, copies=self.copies | {id(node)}, unread=self.unread)
+
+    def without(self, node: OpNode) -> Group:
+        """Return the group once nobody outside reads `node`: without it, if nobody inside does."""
+        members = {id(n) for n in self.nodes}
+        used = any(id(c) in members for c in node.consumers)
+        nodes = self.nodes if used else [n for n in self.nodes if n is not node]
+        return Group(nodes, copies=self.copies, unread=self.unread | {id(node.outputs[0])})
 
     def inputs(self) -> tuple[Tensor, ...]:
         """Return the tensors read from outside, in order of first use."""
@@ -32,7 +50,11 @@ class Group:
         members = {id(n) for n in self.nodes}
         out: list[Tensor] = []
         for node in self.nodes:
+            if id(node) in self.copies:
+                continue
             for tensor in node.outputs:
+                if id(tensor) in self.unread:
+                    continue
                 if node.escapes or _read_outside(node, tensor, members):
                     out.append(tensor)
         return tuple(out)

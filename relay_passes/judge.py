@@ -11,6 +11,7 @@ from tir_schedules.profile import Profile
 
 from .delta import Delta
 from .explorer.dag import Nodes
+from .group import Group
 from .skeleton import Skeletons
 from .units import Unit, Units
 
@@ -96,13 +97,16 @@ class ExactJudge:
     def _answer(self, nodes: Nodes) -> tuple[str | None, float]:
         if (refusal := self.refusal(nodes)) is not None:
             return refusal, 0.0
-        group = self._units.union(nodes)
+        return self.group(self._units.union(nodes))
+
+    def group(self, group: Group) -> tuple[str | None, float]:
+        """Return the same of a group of ops that join others."""
         key = group.signature()
         if key not in self._known:
             self._known[key] = self._evaluate(group)
         return self._known[key]
 
-    def _evaluate(self, group) -> tuple[str | None, float]:
+    def _evaluate(self, group: Group) -> tuple[str | None, float]:
         kernel = group.kernel()
         if len(kernel.stages) > MAX_STAGES:
             return accept(kernel, self._device), 0.0

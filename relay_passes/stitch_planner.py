@@ -15,11 +15,13 @@ from .delta import Delta
 from .epilogue import absorb_epilogues
 from .explorer import Dag, Pattern, assemble, candidates, improve
 from .explorer.dag import Nodes
+from .forecast import forecast
 from .fusion_plan import FusionPlan, execution_order
 from .group import Group
 from .judge import ExactJudge, FastJudge
 from .legality import refuse_node
 from .op_graph import OpGraph
+from .recompute import recompute
 from .units import Units
 
 # A kernel is taken apart when it is predicted to take twice as long as its parts: each of the two
@@ -54,9 +56,15 @@ class StitchPlanner:
         taken = {n for kernel in kernels for n in kernel}
         groups = [units.union(kernel) for kernel in kernels if kernel]
         groups += [u.group for n, u in enumerate(units.units) if n not in taken]
+        if not fuel.is_out:
+            groups = recompute(graph, groups, exact)
         ordered = execution_order(groups)
         return FusionPlan(
-            graph, ordered, fuel.spent, partial(explain, ordered, units, exact, fuel.is_out)
+            graph,
+            ordered,
+            fuel.spent,
+            partial(explain, ordered, units, exact, fuel.is_out),
+            partial(forecast, kernels, units, exact, self._device, self._profile),
         )
 
     def _search(self, units: Units, exact: ExactJudge) -> list[Pattern]:

@@ -33,7 +33,7 @@ class MaximalPlanner:
                     self._try_merge(producer, node)
             self._merge_siblings(graph)
         groups = list({id(g): g for g in self._home.values()}.values())
-        return FusionPlan(graph, execution_order(groups), self._merges, lambda: None)
+        return FusionPlan(graph, execution_order(groups), self._merges)
 
     def _spend(self) -> bool:
         self._merges += 1

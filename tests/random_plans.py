@@ -34,7 +34,7 @@ class RandomPlanner:
             if kernels.of(one) is not kernels.of(other) and judge.accepts(union):
                 merges += kernels.join(one, other)
         groups = execution_order([units.union(k) for k in kernels.all()])
-        self.plans.append(FusionPlan(graph, groups, merges, lambda: None))
+        self.plans.append(FusionPlan(graph, groups, merges))
         return self.plans[-1]
 
     def _pair(self, units: Units) -> tuple[int, int]:

@@ -13,11 +13,12 @@ from tvm_stitch import registration
 from tvm_stitch.errors import StitchError
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Report", "StitchError", "compile", "explain", "load"]
+__all__ = ["Model", "Report", "StitchError", "advise", "compile", "explain", "load"]
 
 _HOMES = {
     "Model": "tvm_stitch.runtime.model",
     "Report": "tvm_stitch.report",
+    "advise": "tvm_stitch.api",
     "compile": "tvm_stitch.api",
     "explain": "tvm_stitch.api",
     "load": "tvm_stitch.runtime.library",

@@ -1,4 +1,4 @@
-"""The front door: compile a model, or explain what that would do."""
+"""The front door: compile a model, explain what that would do, advise whether to."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import tvm
 from tvm.ir import IRModule
 from tvm.target import Target
 
+from tir_schedules.analysis.stage import Kernel
 from tir_schedules.device import Device, available_cpus, llvm_features
 from tir_schedules.profile import Profile, ProfileError, load_profile, refuse_device
 from tvm_stitch import pipeline, targets
+from tvm_stitch.advice import Advice
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend import ImportedModel, import_model
 from tvm_stitch.report import Report
@@ -112,6 +114,53 @@ def explain(
     return lowered.report
 
 
+def advise(
+    model: Any,
+    target: str | dict | Target = "x86",
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    log: str | os.PathLike | None = None,
+    profile: str | os.PathLike | None = None,
+    threads: int | None = None,
+) -> Advice:
+    """Return what stitching is predicted to gain, without building code.
+
+    Raises: StitchError as `compile`.
+    """
+    asked = _asked(model, target, shapes, log, profile, threads)
+    plans = pipeline.planned(
+        asked.imported.mod, asked.target, threads=asked.threads, profile=asked.profile
+    )
+    ops = [n for p in plans for n in p.graph.nodes if isinstance(n.kernel, Kernel)]
+    forecasts = [plan.forecast() for plan in plans]
+    groups = [g for p in plans for g in p.groups if isinstance(g.nodes[0].kernel, Kernel)]
+    return Advice.of(forecasts, len(ops), len(groups))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    imported: ImportedModel
+    target: Target
+    threads: int
+    profile: Profile | None
+
+
+def _asked(
+    model: Any,
+    target: str | dict | Target,
+    shapes: Mapping[str, Sequence[int]] | None,
+    log: str | os.PathLike | None,
+    profile: str | os.PathLike | None,
+    threads: int | None,
+) -> _Asked:
+    if log is not None:
+        raise StitchError(f"log {log}", "log comes with a later release", "leave log out")
+    threads = available_cpus() if threads is None else threads
+    tvm_target = targets.resolve(target, threads)
+    measured = _profile(profile, Device.detect(tvm_target, threads)) if profile else None
+    return _Asked(import_model(model, shapes), tvm_target, threads, measured)
+
+
 def _lower(
     model: Any,
     target: str | dict | Target,
@@ -124,24 +173,19 @@ def _lower(
     fuel: int | None = None,
     dump_dir: str | os.PathLike | None = None,
 ) -> _Lowered:
-    if log is not None:
-        raise StitchError(f"log {log}", "log comes with a later release", "leave log out")
     if fusion not in FUSIONS:
         raise StitchError(f"fusion {fusion!r}", "unknown", f"use one of {', '.join(FUSIONS)}")
-    threads = available_cpus() if threads is None else threads
-    tvm_target = targets.resolve(target, threads)
-    measured = _profile(profile, Device.detect(tvm_target, threads)) if profile else None
-    imported = import_model(model, shapes)
+    asked = _asked(model, target, shapes, log, profile, threads)
     mod, report = pipeline.lower(
-        imported.mod,
-        tvm_target,
+        asked.imported.mod,
+        asked.target,
         fusion=fusion,
-        threads=threads,
-        profile=measured,
+        threads=asked.threads,
+        profile=asked.profile,
         fuel=fuel,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
     )
-    return _Lowered(imported, mod, report, tvm_target, threads)
+    return _Lowered(asked.imported, mod, report, asked.target, asked.threads)
 
 
 def _profile(path: str | os.PathLike, device: Device) -> Profile:

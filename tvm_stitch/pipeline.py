@@ -11,6 +11,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import Pass, Sequential
 from tvm.target import Target
 
+from relay_passes.fusion_plan import FusionPlan
 from relay_passes.legalize import LEGALIZATIONS
 from relay_passes.transform import FoldSmallConstants, StitchOps
 from tir_schedules import ApplyStitchSchedules
@@ -47,6 +48,20 @@ def lower(
             if dump_dir is not None:
                 _dump(mod, dump_dir, f"{number:02}_{name}.py")
     return mod, build_report(before[0], mod, stitch, schedule)
+
+
+def planned(
+    mod: IRModule, target: Target, *, threads: int, profile: Profile | None = None
+) -> list[FusionPlan]:
+    """Return what `lower` would fuse, a plan for each dataflow block, without doing it."""
+    device = Device.detect(target, threads)
+    stitch = StitchOps(device, None, profile)
+    with target:
+        for name, step in _passes("stitch", stitch, ApplyStitchSchedules(device)):
+            mod = step(mod)
+            if name == "StitchOps":
+                break
+    return stitch.graphs
 
 
 def relax_pipeline() -> Pass:

@@ -1,0 +1,51 @@
+"""What a plan's time is predicted to be, before anything is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tir_schedules.analysis.stage import Kernel
+from tir_schedules.cpu.latency import stage_ns
+from tir_schedules.device import Device
+from tir_schedules.profile import Profile
+
+from .explorer.dag import Nodes
+from .fusion_plan import Forecast
+from .judge import ExactJudge
+from .units import Units
+
+# A multiply-add of a register tile, in light operations: the tile reads and stores too.
+_PER_MULTIPLY_ADD = 2.0
+
+
+def forecast(
+    kernels: Iterable[Nodes], units: Units, exact: ExactJudge, device: Device, profile: Profile
+) -> Forecast:
+    """Return the forecast of a plan: `kernels` of several units, all other units on their own."""
+    chosen = [kernel for kernel in kernels if kernel]
+    able = [n for n, unit in enumerate(units.units) if unit.refusal is None]
+    alone = {n: exact.judge(frozenset((n,)))[1] for n in able}
+    taken = {n for kernel in chosen for n in kernel}
+    together = sum(exact.judge(kernel)[1] for kernel in chosen)
+    together += sum(ns for n, ns in alone.items() if n not in taken)
+    rest, opaque = 0.0, 0
+    for unit in units.units:
+        nodes = [n for n in unit.group.nodes if n.op_class != "alias" and not n.is_constant]
+        if unit.refusal is None or not nodes or any(n.is_result for n in nodes):
+            continue
+        if all(isinstance(n.kernel, Kernel) for n in nodes):
+            rest += sum(_compute_ns(n.kernel, device, profile) for n in nodes)
+        else:
+            opaque += 1
+    return Forecast(sum(alone.values()), together, rest, opaque)
+
+
+def _compute_ns(kernel: Kernel, device: Device, profile: Profile) -> float:
+    lanes = device.vector_bytes // 4
+    spent = 0.0
+    for stage in kernel.stages:
+        each = stage_ns(stage, profile)
+        if stage.reduction is not None:
+            each = _PER_MULTIPLY_ADD * profile.op_ns["light"]
+        spent += each * stage.domain / lanes
+    return profile.call_ns + spent / device.threads

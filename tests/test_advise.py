@@ -1,0 +1,58 @@
+"""`advise` tells what stitching is predicted to gain, and when it is not worth it."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+import stitch_case as sc
+import zoo
+from zoo.graph import Graph
+
+import tvm_stitch
+from relay_passes.fusion_plan import Forecast
+from tvm_stitch.advice import Advice
+from tvm_stitch.cli import main
+
+
+def product() -> onnx.ModelProto:
+    g = Graph("product")
+    x = g.op("MatMul", g.input("x", (512, 512)), g.weight("w", (512, 512)))
+    g.output(x, "y", (512, 512))
+    return g.model()
+
+
+def test_a_memory_intensive_model_is_worth_it():
+    advice = tvm_stitch.advise(sc.Case("layernorm_decomposed", (4096, 1024)).model())
+    assert advice.memory_share == 1.0
+    assert advice.kernels == 1 < advice.kernels_apart
+    assert advice.low <= advice.gain <= advice.high
+    assert str(advice).splitlines()[-1] == "stitching is worth it"
+
+
+def test_a_product_alone_is_not():
+    advice = tvm_stitch.advise(product())
+    assert advice.memory_share == 0.0
+    assert advice.gain == 1.0
+    assert "stitching is not worth it: too little of the time" in str(advice)
+
+
+@pytest.mark.parametrize(
+    ("together", "verdict"), [(100.0, "worth it"), (950.0, "in doubt"), (1000.0, "in doubt")]
+)
+def test_the_verdict_is_of_the_whole_interval(together, verdict):
+    advice = Advice.of([Forecast(1000.0, together, 0.0, 0)], 9, 1)
+    assert advice.verdict.startswith(verdict)
+
+
+def test_ops_nothing_is_known_of_are_told():
+    advice = Advice.of([Forecast(10.0, 5.0, 1.0, 2), Forecast(10.0, 5.0, 1.0, 1)], 9, 3)
+    assert "3 ops are not in these figures" in str(advice)
+
+
+def test_the_command_prints_it(tmp_path, capsys):
+    path = tmp_path / "bert.onnx"
+    onnx.save(zoo.model("bert", **zoo.SMALL["bert"]), path)
+    assert main(["advise", str(path), "--threads", "1"]) == 0
+    told = capsys.readouterr().out
+    assert "one kernel an op: " in told
+    assert "times as fast (between " in told
