@@ -19,10 +19,10 @@ from .plan import LoopGroup, Phase, Plan, buffer_bytes
 from .streaming import can_stream
 from .tiling import WANTED_TILES, Tiling, choose_tiling
 
-# By `estimate_ns`, which is twice what is measured: from the first on, the tiles a kernel has are
-# spread over threads (`tvm-stitch calibrate` tells what a region costs); from the second on it is
-# cut so that it has tiles.
-SPREAD_NS = 20_000
+# By `estimate_ns`, which is up to twice what is measured: from the first on, the tiles a kernel has
+# are spread over threads (4 to 8 us of work; a region costs 0.5 to 1, `tvm-stitch calibrate`); from
+# the second on it is cut so that it has tiles.
+SPREAD_NS = 8_000
 PARALLEL_NS = 60_000
 _MAX_TASKS = 64
 _TILE_NS = 50_000  # a tile of that much work is not worth splitting at the price of a barrier
