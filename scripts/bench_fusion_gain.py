@@ -92,13 +92,18 @@ def _drawn() -> list[dict]:
     """Return subgraphs at shapes from a few KiB to 32 MiB, thread counts in turn."""
     rng, out = random.Random(SEED), []
     for name in zoo.SUBGRAPHS:
-        for number in range(PER_NAME):
-            shape = list(zoo.bench_shapes(name)["cache"])
-            grown = rng.choice((1, 1, 3, 4, 17, 32, 64, 129))
-            shape[0] *= grown
-            while math.prod(shape) > MOST and shape[0] > 1:
-                shape[0] //= 2
-            out.append({"name": name, "shape": shape, "threads": 1 + number % 2})
+        base, found = zoo.bench_shapes(name)["cache"], set()
+        while len(found) < PER_NAME:
+            rows = max(
+                1, base[0] * rng.choice((1, 2, 3, 4, 8, 17, 32, 64, 129)) // rng.choice((1, 4))
+            )
+            rows = min(rows, max(1, MOST // math.prod(base[1:])))
+            found.add((rows, *base[1:]))
+        shapes = sorted(found)
+        out += [
+            {"name": name, "shape": shape, "threads": 1 + number % 2}
+            for number, shape in enumerate(shapes)
+        ]
     return out
 
 
