@@ -85,7 +85,7 @@ def test_plans_are_close_to_the_best_of_all_partitions(capsys):
     lost = []
     for seed in range(SMALL):
         rng = random.Random(seed)
-        dag = eg.random_dag(rng, rng.randrange(4, 9))
+        dag = eg.random_dag(rng, rng.randrange(4, 11))
         judge = eg.BytesJudge(dag, seed)
         best, got = eg.optimum(dag, judge), gain(explored(dag, judge))
         assert got <= best + 1e-6
