@@ -22,7 +22,7 @@ from tvm_stitch.profiling import arrays
 from tvm_stitch.profiling.child import Child, Died
 from tvm_stitch.profiling.harness import Crew, Row, compare
 from tvm_stitch.profiling.inputs import random_inputs
-from tvm_stitch.profiling.peers import PEERS, Job, Peer
+from tvm_stitch.profiling.peers import PEERS, Job, Peer, peak
 from tvm_stitch.profiling.rounds import Pace, Player, play
 from tvm_stitch.profiling.stats import Timing, difference, geometric_mean, summarize
 from tvm_stitch.profiling.table import render
@@ -237,6 +237,12 @@ def test_a_peer_that_is_killed_says_by_what(tmp_path):
     os.kill(child._process.pid, signal.SIGKILL)
     with pytest.raises(Died, match="killed by SIGKILL"):
         child.ask({"do": "measure"}, 10)
+
+
+def test_the_peak_counts_the_multiply_adds_of_all_threads(tmp_path):
+    one, two = (peak.prepare(Job(tmp_path / "m", tmp_path, n), "") for n in (1, 2))
+    assert two.facts["flops"] == 2 * one.facts["flops"] > 1e6
+    assert one.bind({})() == one.facts["flops"]
 
 
 def test_a_crash_is_told_by_the_last_line_of_its_traceback(tmp_path):

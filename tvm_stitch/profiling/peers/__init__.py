@@ -90,6 +90,7 @@ PEERS = {
         Peer("torch", "torch_native", "torch"),
         Peer("copy", "copy", "numpy", setting="plain", yardstick=True),
         Peer("copy-stream", "copy", "numpy", setting="stream", yardstick=True),
+        Peer("fma-peak", "peak", "numpy", yardstick=True),
     )
 }
 OURS = "stitch"
