@@ -1,36 +1,16 @@
 """Time matrix products against oneDNN (through OpenVINO) and MLAS (through ONNX Runtime).
 
-    python scripts/bench_gemm.py                  # docs/results/bench_gemm.{json,md}
-    python scripts/bench_gemm.py --names bert --threads 1
-
-Each peer in its own process, interleaved; the peak is multiply-adds on registers in the same run.
+python scripts/bench_gemm.py                  # docs/results/bench_gemm.{json,md}
+python scripts/bench_gemm.py --names bert --threads 1
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
-import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import onnx
-import zoo
+from bench_compute import Case, run
 from zoo.graph import Graph
-
-from tvm_stitch import targets
-from tvm_stitch.profiling.harness import Crew, compare
-from tvm_stitch.profiling.peers import OURS, Job
-from tvm_stitch.profiling.rounds import Pace
-from tvm_stitch.profiling.stats import geometric_mean
-from tvm_stitch.profiling.table import number
-
-ROOT = Path(__file__).resolve().parents[1]
-PEAK, PEERS = "fma-peak", ("onnxruntime", "openvino")
-PACE = Pace(rounds=9, turn_s=0.15, turn_runs=150)
-# What issue 4 asks for.
-VS_BEST, VS_BEST_ROW, PEAK_SHARE, LARGE_FLOPS = 1.0, 0.85, 0.90, 5e8
 
 
 @dataclass(frozen=True)
@@ -45,9 +25,10 @@ class Product:
     constant: bool = True
     transposed: bool = False
 
-    @property
-    def flops(self) -> int:
-        return 2 * self.batch * self.m * self.n * self.k
+    def case(self) -> Case:
+        sizes = f"{self.m}x{self.n}x{self.k}{' (b transposed)' if self.transposed else ''}"
+        sizes = f"{self.batch} x {sizes}" if self.batch > 1 else sizes
+        return Case(self.name, sizes, 2 * self.batch * self.m * self.n * self.k, self.model)
 
     def model(self) -> onnx.ModelProto:
         g = Graph("product")
@@ -91,94 +72,6 @@ PRODUCTS = [
 ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--names", default="", metavar="A,B", help="names that start so")
-    parser.add_argument("--threads", default="1,2", metavar="1,2")
-    parser.add_argument("--budget", type=float, default=10.0, help="seconds a row may take")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_gemm")
-    args = parser.parse_args()
-    starts = tuple(args.names.split(","))
-    chosen = [p for p in PRODUCTS if p.name.startswith(starts)]
-    record = {"command": " ".join(["python scripts/bench_gemm.py", *sys.argv[1:]])}
-    record |= {"commit": _commit(), "mcpu": targets.machine().mcpu, "rows": []}
-    for threads in map(int, args.threads.split(",")):
-        with Crew(threads) as crew:
-            for product in chosen:
-                row = {**asdict(product), "flops": product.flops, "threads": threads}
-                measured = _measured(crew, product, args.budget)
-                if isinstance(measured, str):
-                    print(f"{product.name}, {threads} threads: {measured}", file=sys.stderr)
-                    continue
-                record["rows"].append(row | measured)
-                print(_line(record["rows"][-1]), flush=True)
-    args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-    args.output.with_suffix(".md").write_text(_render(record))
-    print(_summary(record["rows"]))
-
-
-def _measured(crew: Crew, product: Product, budget: float) -> dict | str:
-    """Return the times of one product, or why it was not timed."""
-    path = crew.workdir / "product.onnx"
-    model = product.model()
-    onnx.save(model, path)
-    job = Job(path, crew.workdir, crew.threads)
-    rows = compare(crew, job, zoo.random_inputs(model), (OURS, PEAK, *PEERS), budget, pace=PACE)
-    times = {row.peer: row.timing.median_us for row in rows if row.timing}
-    for row in rows:
-        if row.peer not in times:
-            return f"{row.peer}: {row.reason}"
-    (peak,) = (row for row in rows if row.peer == PEAK)
-    flops = peak.facts["flops"] / times[PEAK] / 1e3
-    apart = max((row.apart for row in rows if row.apart is not None), default=None)
-    return {"us": times, "peak_gflops": flops, "apart": apart}
-
-
-def _ratio(row: dict) -> float:
-    """Return the better peer's time over ours."""
-    return min(row["us"][peer] for peer in PEERS) / row["us"][OURS]
-
-
-def _share(row: dict) -> float:
-    return row["flops"] / row["us"][OURS] / 1e3 / row["peak_gflops"]
-
-
-def _summary(rows: list[dict]) -> str:
-    ratios = [_ratio(row) for row in rows]
-    large = [_share(row) for row in rows if row["flops"] >= LARGE_FLOPS]
-    return "\n".join(
-        (
-            f"- geometric mean against the better peer of each row: {geometric_mean(ratios):.2f} "
-            f"over {len(ratios)} rows (asked: {VS_BEST})",
-            f"- rows under {VS_BEST_ROW}: {sum(r < VS_BEST_ROW for r in ratios)}",
-            f"- products of {LARGE_FLOPS:.0e} FLOPs or more under {PEAK_SHARE:.0%} of peak: "
-            f"{sum(s < PEAK_SHARE for s in large)} of {len(large)}",
-        )
-    )
-
-
-def _line(row: dict) -> str:
-    shape = "x".join(str(row[key]) for key in ("m", "n", "k"))
-    shape = f"{row['batch']} x {shape}" if row["batch"] > 1 else shape
-    times = [number(row["us"][peer]) for peer in (OURS, *PEERS)]
-    gflops = row["flops"] / row["us"][OURS] / 1e3
-    cells = [row["name"], shape, str(row["threads"]), *times, f"{_ratio(row):.2f}"]
-    return f"| {' | '.join(cells)} | {gflops:.0f} | {_share(row):.0%} |"
-
-
-def _render(record: dict) -> str:
-    head = ["# Matrix products against their peers", ""]
-    head += [f"`{record['command']}` at {record['commit']}, {record['mcpu']}. Medians in us.", ""]
-    head += [_summary(record["rows"]), ""]
-    head += [f"| product | m x n x k | threads | ours | {' | '.join(PEERS)} | ratio | GFLOP/s | |"]
-    head += ["|---|---|" + "--:|" * (6 + len(PEERS) - 1)]
-    return "\n".join([*head, *map(_line, record["rows"]), ""])
-
-
-def _commit() -> str:
-    described = ("git", "-C", str(ROOT), "describe", "--always", "--dirty")
-    return subprocess.run(described, capture_output=True, text=True, check=True).stdout.strip()
-
-
 if __name__ == "__main__":
-    main()
+    cases = [product.case() for product in PRODUCTS]
+    run("bench_gemm", "Matrix products, m x n x k", __doc__.partition("\n")[0], cases)

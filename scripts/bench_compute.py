@@ -1,0 +1,131 @@
+"""Single compute-intensive ops against oneDNN and MLAS: measured, judged and laid out.
+
+What `bench_gemm.py` and `bench_conv.py` share. Each peer in its own process, interleaved; the peak
+is multiply-adds on registers in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import zoo
+
+from tvm_stitch import targets
+from tvm_stitch.profiling.harness import Crew, compare
+from tvm_stitch.profiling.peers import OURS, Job
+from tvm_stitch.profiling.rounds import Pace
+from tvm_stitch.profiling.stats import geometric_mean
+from tvm_stitch.profiling.table import number
+
+ROOT = Path(__file__).resolve().parents[1]
+PEAK, PEERS = "fma-peak", ("onnxruntime", "openvino")
+PACE = Pace(rounds=9, turn_s=0.15, turn_runs=150)
+# What issue 4 asks for.
+VS_BEST, VS_BEST_ROW, PEAK_SHARE, LARGE_FLOPS = 1.0, 0.85, 0.90, 5e8
+
+
+@dataclass(frozen=True)
+class Case:
+    """One op: where it comes from, its sizes for the table, multiply-adds times two, its model."""
+
+    name: str
+    sizes: str
+    flops: int
+    model: Callable[[], onnx.ModelProto]
+
+
+def run(script: str, title: str, description: str, cases: Sequence[Case]) -> None:
+    """Parse the command line, time the cases, write docs/results/`script`.{json,md}."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--names", default="", metavar="A,B", help="names that start so")
+    parser.add_argument("--threads", default="1,2", metavar="1,2")
+    parser.add_argument("--budget", type=float, default=10.0, help="seconds a row may take")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/results" / script)
+    args = parser.parse_args()
+    chosen = [case for case in cases if case.name.startswith(tuple(args.names.split(",")))]
+    record = {"command": " ".join([f"python scripts/{script}.py", *sys.argv[1:]])}
+    record |= {"commit": _commit(), "mcpu": targets.machine().mcpu, "rows": []}
+    for threads in map(int, args.threads.split(",")):
+        with Crew(threads) as crew:
+            for case in chosen:
+                key = {"name": case.name, "sizes": case.sizes, "flops": case.flops}
+                measured = _measured(crew, case, args.budget)
+                if isinstance(measured, str):
+                    print(f"{case.name} {case.sizes}: {measured}", file=sys.stderr)
+                    continue
+                record["rows"].append({**key, "threads": threads, **measured})
+                print(_line(record["rows"][-1]), flush=True)
+    args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    args.output.with_suffix(".md").write_text(_render(title, record))
+    print(_summary(record["rows"]))
+
+
+def _measured(crew: Crew, case: Case, budget: float) -> dict | str:
+    """Return the times of one op, or why it was not timed."""
+    path, model = crew.workdir / "op.onnx", case.model()
+    onnx.save(model, path)
+    job = Job(path, crew.workdir, crew.threads)
+    rows = compare(crew, job, zoo.random_inputs(model), (OURS, PEAK, *PEERS), budget, pace=PACE)
+    times = {row.peer: row.timing.median_us for row in rows if row.timing}
+    for row in rows:
+        if row.peer not in times:
+            return f"{row.peer}: {row.reason}"
+    (peak,) = (row for row in rows if row.peer == PEAK)
+    apart = max((row.apart for row in rows if row.apart is not None), default=None)
+    return {
+        "us": times,
+        "peak_gflops": peak.facts["flops"] / times[PEAK] / 1e3,
+        "apart": apart,
+    }
+
+
+def _ratio(row: dict) -> float:
+    """Return the better peer's time over ours."""
+    return min(row["us"][peer] for peer in PEERS) / row["us"][OURS]
+
+
+def _share(row: dict) -> float:
+    """Return our share of the peak."""
+    return row["flops"] / row["us"][OURS] / 1e3 / row["peak_gflops"]
+
+
+def _summary(rows: list[dict]) -> str:
+    ratios = [_ratio(row) for row in rows]
+    large = [_share(row) for row in rows if row["flops"] >= LARGE_FLOPS]
+    return "\n".join(
+        (
+            f"- geometric mean against the better peer of each row: {geometric_mean(ratios):.2f} "
+            f"over {len(ratios)} rows (asked: {VS_BEST})",
+            f"- rows under {VS_BEST_ROW}: {sum(r < VS_BEST_ROW for r in ratios)}",
+            f"- rows of {LARGE_FLOPS:.0e} FLOPs or more under {PEAK_SHARE:.0%} of peak: "
+            f"{sum(s < PEAK_SHARE for s in large)} of {len(large)}",
+        )
+    )
+
+
+def _line(row: dict) -> str:
+    times = [number(row["us"][peer]) for peer in (OURS, *PEERS)]
+    gflops = row["flops"] / row["us"][OURS] / 1e3
+    cells = [row["name"], row["sizes"], str(row["threads"]), *times, f"{_ratio(row):.2f}"]
+    return f"| {' | '.join(cells)} | {gflops:.0f} | {_share(row):.0%} |"
+
+
+def _render(title: str, record: dict) -> str:
+    head = [f"# {title}", ""]
+    head += [f"`{record['command']}` at {record['commit']}, {record['mcpu']}. Medians in us.", ""]
+    head += [_summary(record["rows"]), ""]
+    head += [f"| op | sizes | threads | ours | {' | '.join(PEERS)} | ratio | GFLOP/s | of peak |"]
+    head += ["|---|---|" + "--:|" * (5 + len(PEERS))]
+    return "\n".join([*head, *map(_line, record["rows"]), ""])
+
+
+def _commit() -> str:
+    described = ("git", "-C", str(ROOT), "describe", "--always", "--dirty")
+    return subprocess.run(described, capture_output=True, text=True, check=True).stdout.strip()

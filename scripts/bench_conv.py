@@ -1,0 +1,89 @@
+"""Time every distinct convolution of ResNet-50 and MobileNetV2 against oneDNN and MLAS.
+
+python scripts/bench_conv.py                  # docs/results/bench_conv.{json,md}
+python scripts/bench_conv.py --names resnet50 --threads 1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import onnx
+import zoo
+from bench_compute import Case, run
+from zoo.graph import Graph
+
+BATCHES = (1, 8)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Sizes of one convolution, batch left out."""
+
+    channels: tuple[int, int]  # in, out
+    image: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
+    group: int
+
+    def __str__(self) -> str:
+        image, kernel = ("x".join(map(str, each)) for each in (self.image, self.kernel))
+        text = f"{self.channels[0]}->{self.channels[1]}, {image}, {kernel}/{self.strides[0]}"
+        return f"{text}, {self.group} groups" if self.group > 1 else text
+
+    @property
+    def made(self) -> tuple[int, ...]:
+        """The image that comes out."""
+        rank = len(self.image)
+        axes = zip(self.image, self.kernel, self.strides, self.pads, self.pads[rank:], strict=False)
+        return tuple((i + before + after - k) // s + 1 for i, k, s, before, after in axes)
+
+    def flops(self, batch: int) -> int:
+        each = self.channels[0] // self.group * math.prod(self.kernel)
+        return 2 * batch * self.channels[1] * math.prod(self.made) * each
+
+    def model(self, batch: int) -> onnx.ModelProto:
+        g = Graph("convolution")
+        inner, outer = self.channels
+        x = g.input("x", (batch, inner, *self.image))
+        weight = g.weight("w", (outer, inner // self.group, *self.kernel))
+        attributes = {"strides": self.strides, "pads": self.pads, "group": self.group}
+        y = g.op("Conv", x, weight, g.weight("b", (outer,)), **attributes)
+        g.output(y, "y", (batch, outer, *self.made))
+        return g.model()
+
+
+def geometries(model: onnx.ModelProto) -> Iterator[Geometry]:
+    """Return each distinct convolution of a model, in order of first use."""
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    values = [*inferred.input, *inferred.value_info]
+    shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in values}
+    weights = {w.name: tuple(w.dims) for w in inferred.initializer}
+    found: dict[Geometry, None] = {}
+    for node in inferred.node:
+        if node.op_type != "Conv":
+            continue
+        given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        _, inner, *image = shapes[node.input[0]]
+        outer, _, *kernel = weights[node.input[1]]
+        strides = tuple(given.get("strides", [1] * len(kernel)))
+        pads = tuple(given.get("pads", [0] * 2 * len(kernel)))
+        sizes = (tuple(image), tuple(kernel), strides, pads, given.get("group", 1))
+        found[Geometry((inner, outer), *sizes)] = None
+    return iter(found)
+
+
+def cases() -> Iterator[Case]:
+    for name in ("resnet50", "mobilenetv2"):
+        for geometry in geometries(zoo.model(name)):
+            for batch in BATCHES:
+                make = partial(geometry.model, batch)
+                yield Case(name, f"{batch} x {geometry}", geometry.flops(batch), make)
+
+
+if __name__ == "__main__":
+    run("bench_conv", "Convolutions", __doc__.partition("\n")[0], list(cases()))
