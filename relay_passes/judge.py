@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tir_schedules.analysis.summary import COMPUTE
+from tir_schedules.analysis.expr import Tensor
 from tir_schedules.cpu.accept import MAX_STAGES, accept, refuse_plan
 from tir_schedules.cpu.latency import estimate
 from tir_schedules.cpu.planner import plan_kernel
@@ -61,7 +61,7 @@ class FastJudge:
         traffic = sum(self._crossing_ns(t) for t in moved)
         return self._delta.kernel_ns(sum(self._work[n] for n in nodes), traffic)
 
-    def _crossing_ns(self, tensor) -> float:
+    def _crossing_ns(self, tensor: Tensor) -> float:
         if id(tensor) not in self._crossing:
             self._crossing[id(tensor)] = self._delta.crossing_ns(tensor)
         return self._crossing[id(tensor)]
@@ -118,6 +118,6 @@ class ExactJudge:
 
 
 def _facts(unit: Unit, delta: Delta) -> tuple[float, int]:
-    if unit.refusal is not None or any(n.op_class == COMPUTE for n in unit.group.nodes):
+    if unit.refusal is not None:
         return 0.0, 0
     return sum(delta.work_ns(n.kernel) for n in unit.group.nodes), unit.stages

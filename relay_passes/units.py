@@ -12,6 +12,7 @@ from .explorer import Dag
 from .fusion_plan import execution_order, homes
 from .group import Group
 from .legality import refuse_node
+from .op_graph import OpNode
 
 COMPUTE_ALONE = "compute-intensive ops keep to their own kernel"
 
@@ -79,5 +80,5 @@ def _unit(group: Group) -> Unit:
     return Unit(group, refusal, group.inputs(), tuple(t for n in group.nodes for t in n.outputs))
 
 
-def _renamed(node) -> tuple[Tensor, ...]:
+def _renamed(node: OpNode) -> tuple[Tensor, ...]:
     return node.inputs if node.op_class == "alias" else ()
