@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 from tvm import relax, te, tirx, topi
-from tvm.ir import Constant, Expr, Op
+from tvm.ir import Constant, Op
+
+from tir_schedules.vector_math import opaque_zero
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 _HALF = ("float16", "bfloat16")
@@ -147,7 +149,7 @@ def _keeping_zero(function: Callable[..., te.Tensor], op: str, sides: tuple[int,
         if side is None:
             return Op.get(f"relax.{op}").get_attr("FLegalize")(builder, call)
         constant = call.args[side].value.numpy()
-        zero = _zero_bits(bool(np.signbit(constant).all()), str(constant.dtype))
+        zero = opaque_zero(bool(np.signbit(constant).all()), str(constant.dtype))
 
         def compute(x: te.Tensor) -> te.Tensor:
             return function(zero, x) if side == 0 else function(x, zero)
@@ -163,15 +165,6 @@ def _is_zero(arg: relax.Expr, other: relax.Expr) -> bool:
         return False
     value = arg.value.numpy()
     return value.size == 1 and value.ndim <= other.ty.ndim and not value.any()
-
-
-def _zero_bits(negative: bool, dtype: str) -> Expr:
-    """Return a zero that TVM does not see as one; LLVM does, and knows that x * 0 may be NaN."""
-    wide, bits, width = ("float64", "int64", 64) if dtype == "float64" else ("float32", "int32", 32)
-    # The bits of +0 would be taken for a null pointer by TVM's code generator.
-    zero = tirx.reinterpret(wide, tirx.IntImm(bits, -(1 << (width - 1))))
-    zero = zero if negative else zero * tirx.FloatImm(wide, -1.0)
-    return zero if dtype == wide else tirx.Cast(dtype, zero)
 
 
 def _take(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from unittest import mock
 
+import ml_dtypes
 import numpy as np
 import random_values as rv
 import tvm
@@ -96,7 +97,7 @@ def _wrong(value: Value, output: np.ndarray) -> str | None:
         differ = output != value.ref
         return _at(value, output, differ) if differ.any() else None
     got = output.astype(np.float64)
-    known = np.ones(value.shape, bool)
+    known = ~_near_overflow(value)
     for lane in value.lanes[1:]:
         known &= _kind(lane) == _kind(value.ref)
     differ = known & (_kind(got) != _kind(value.ref))
@@ -120,6 +121,15 @@ def _wrong(value: Value, output: np.ndarray) -> str | None:
 def _kind(array: np.ndarray) -> np.ndarray:
     """Return 0 for finite elements, 1, -1 and 2 for the infinities and NaN."""
     return np.where(np.isnan(array), 2, np.where(np.isinf(array), np.sign(array), 0))
+
+
+def _near_overflow(value: Value) -> np.ndarray:
+    """Return where a few roundings decide between the largest finite number and infinity."""
+    margin = ROUNDING * rv.EPSILON[value.dtype]
+    largest = float(ml_dtypes.finfo(rv.numpy_dtype(value.dtype)).max)
+    sizes = np.abs(np.stack(value.lanes))
+    near = (sizes > largest * (1 - margin)) & np.isfinite(sizes)
+    return near.any(axis=0)
 
 
 def _at(value: Value, output: np.ndarray, differ: np.ndarray) -> str:

@@ -148,7 +148,7 @@ def test_half_types_compute_in_float32(name, dtype):
     same(got.astype(np.float32), expected.astype(np.float32))
 
 
-@pytest.mark.parametrize("name", [*UNARY, "sqrt"])
+@pytest.mark.parametrize("name", sorted({*UNARY, "sqrt"} - {"tanh"}))
 def test_float64_calls_stay(name):
     call = getattr(tirx, name)(tirx.Var("x", "float64"))
     assert tvm_ffi.structural_equal(lower(call), call)

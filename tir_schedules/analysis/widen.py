@@ -1,7 +1,8 @@
 """Compute half-precision values in float32: only loads and stores round.
 
 f16 sums stick at 2048 and AVX-512 has no half arithmetic, so float16 and bfloat16 live in memory
-alone. A cast the model asked for still rounds.
+alone. A cast the model asked for still rounds. What the kernel itself reads of an output is the
+value before its rounding: x - relu(x) stays 0 where both are positive, whichever is an output.
 """
 
 from __future__ import annotations
@@ -20,17 +21,18 @@ def widen(kernel: Kernel) -> Kernel:
         for s in kernel.stages
         if id(s.out) not in params and s.out.dtype in _HALF
     }
-    stages = [s for stage in kernel.stages for s in _widen_stage(stage, wide)]
+    read = {id(load.tensor) for stage in kernel.stages for load in stage.loads()}
+    stages = [s for stage in kernel.stages for s in _widen_stage(stage, wide, read)]
     return Kernel(kernel.name, kernel.params, kernel.outputs, tuple(stages))
 
 
-def _widen_stage(stage: Stage, wide: dict[int, Tensor]) -> list[Stage]:
-    """Return the stage in float32, and behind a reduction into half precision its rounding."""
+def _widen_stage(stage: Stage, wide: dict[int, Tensor], read: set[int]) -> list[Stage]:
+    """Return the stage in float32, and behind what is summed or read here the rounding of it."""
     value = _visit(stage.value, wide, {})
     out = wide.get(id(stage.out), stage.out)
     if value.dtype == out.dtype:
         return [Stage(stage.name, out, stage.axes, stage.out_index, value, stage.reduction)]
-    if stage.reduction is None:
+    if stage.reduction is None and (id(out) not in read or _is_rounded(value, out.dtype)):
         value = _narrowed(value, out.dtype)
         return [Stage(stage.name, out, stage.axes, stage.out_index, value)]
     sums = Tensor(out.name, out.shape, value.dtype)
@@ -47,9 +49,11 @@ def _widen_stage(stage: Stage, wide: dict[int, Tensor]) -> list[Stage]:
 
 def _narrowed(value: Expr, dtype: str) -> Expr:
     """Return `value` rounded to `dtype`; what was only moved keeps its bits."""
-    if isinstance(value, Op) and value.name == "Cast" and value.args[0].dtype == dtype:
-        return value.args[0]
-    return Op("Cast", (value,), dtype)
+    return value.args[0] if _is_rounded(value, dtype) else Op("Cast", (value,), dtype)
+
+
+def _is_rounded(value: Expr, dtype: str) -> bool:
+    return isinstance(value, Op) and value.name == "Cast" and value.args[0].dtype == dtype
 
 
 def _visit(node: Expr, wide: dict[int, Tensor], memo: dict[int, Expr]) -> Expr:

@@ -9,7 +9,7 @@ import numpy as np
 from tvm import ir, tirx
 
 from ..analysis.expr import AxisRef, Const, Expr, Load, Op
-from ..vector_math import lower, nan_max, nan_min
+from ..vector_math import lower, nan_max, nan_min, opaque_zero
 from . import bfloat16
 
 _BINARY = {
@@ -90,6 +90,8 @@ class Emitter:
             expr = _times_reciprocal(expr, scope)
         if expr.name == "call:tirx.log":
             expr = _log_of_sum(expr)
+        if expr.name == "call:tirx.atanh":
+            return self.emit(_difference_of_logs(expr), scope)
         return self._op(expr, [self.emit(a, scope) for a in expr.args])
 
     def _op(self, expr: Op, args: list[ir.Expr]) -> ir.Expr:
@@ -106,6 +108,8 @@ class Emitter:
         if name == "Not":
             # not (x < y) would become y <= x, which differs on NaN.
             return tirx.EQ(tirx.Cast(INDEX, args[0]), tirx.IntImm(INDEX, 0))
+        if name in ("Mul", "Div"):
+            args = [_unfolded(args[0]), _unfolded(args[1]) if name == "Mul" else args[1]]
         if name == "Div" and isinstance(args[1], tirx.FloatImm) and args[1].value == 0:
             # TVM aborts on a division by a literal zero; this gives the same infinities and NaN.
             infinity = math.copysign(math.inf, args[1].value)
@@ -141,6 +145,13 @@ def _rounded(expr: Expr, value: ir.Expr) -> ir.Expr:
     return tirx.call_llvm_pure_intrin(expr.dtype, "llvm.arithmetic.fence", value)
 
 
+def _unfolded(value: ir.Expr) -> ir.Expr:
+    """Return a factor or dividend that is a literal zero so that TVM keeps it: 0 / 0 is NaN."""
+    if isinstance(value, tirx.FloatImm) and value.value == 0:
+        return opaque_zero(math.copysign(1.0, value.value) < 0, str(value.ty.dtype))
+    return value
+
+
 def _times_reciprocal(expr: Op, scope: Scope) -> Op:
     """Return f(x / c) as f(x * (1 / c)) for a constant c, unless the quotient is there anyway.
 
@@ -167,12 +178,21 @@ def _log_of_sum(expr: Op) -> Op:
     TVM's importer writes softplus so: without this, softplus(-20) would be 0.
     """
     (total,) = expr.args
-    if expr.dtype != "float32" or not isinstance(total, Op) or total.name != "Add":
+    if not isinstance(total, Op) or total.name != "Add":
         return expr
     for one, other in (total.args, total.args[::-1]):
         if isinstance(one, Const) and one.value == 1.0:
             return Op("call:tirx.log1p", (other,), expr.dtype)
     return expr
+
+
+def _difference_of_logs(expr: Op) -> Op:
+    """Return atanh(x) by log1p: TVM's log(1 + x) - log(1 - x) is 0 for a small x."""
+    (x,) = expr.args
+    dtype = expr.dtype
+    above = Op("call:tirx.log1p", (x,), dtype)
+    below = Op("call:tirx.log1p", (Op("Mul", (x, Const(-1.0, dtype)), dtype),), dtype)
+    return Op("Mul", (Op("Sub", (above, below), dtype), Const(0.5, dtype)), dtype)
 
 
 def _comparable(expr: Op, args: list[ir.Expr]) -> list[ir.Expr]:

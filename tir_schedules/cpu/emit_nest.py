@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Callable
 
 from tvm import ir, tirx
 
@@ -20,8 +22,6 @@ from .emit_reduce import (
 )
 from .nest import Nest, halves, sequence
 from .storage import total
-
-_BLOCK = 256  # terms of a running scalar sum
 
 
 class NestEmitter:
@@ -51,8 +51,6 @@ class NestEmitter:
         out = [*scope.allocs, *scope.stores]
         for reduce in here:
             out += open_lanes(nest, reduce)
-        sums = nest.nested(level)
-        out += open_nested(nest, sums)
         if not nest.dims:
             out += self._points.emit(1, None)
         elif level == nest.strip_at:
@@ -61,10 +59,8 @@ class NestEmitter:
             out += self._row_blocks(level)
         else:
             atom = nest.dims[level]
-            var = self._loops[atom]
-            body = sequence(self._level(level + 1))
-            out.append(tirx.For(var, 0, nest.extent(atom), tirx.ForKind.SERIAL, body))
-        out += close_nested(sums)
+            inside = functools.partial(self._level, level + 1)
+            out.append(self._loop(atom, self._loops[atom], nest.extent(atom), inside))
         for reduce in here:
             out += close_lanes(nest, reduce)
         return out
@@ -101,9 +97,7 @@ class NestEmitter:
         nest = self._nest
         atom, lanes = nest.vector, nest.group.lanes
         if lanes == 1:
-            if atom not in nest.phase.chunks and atom.extent >= 2 * _BLOCK and nest.blocked():
-                return self._blocks(atom)
-            return [self._scalars(atom, tirx.IntImm(INDEX, 0), nest.extent(atom))]
+            return [self._scalars(atom, nest.extent(atom))]
         if atom in nest.phase.chunks:
             return self._ragged_strip(atom, lanes)
         edges = {0, atom.extent}
@@ -117,24 +111,34 @@ class NestEmitter:
             out += self._pieces(tirx.IntImm(INDEX, low), high - low, lanes)
         return out
 
-    def _scalars(self, atom: Atom, start: ir.Expr, extent: ir.Expr) -> tirx.Stmt:
+    def _scalars(self, atom: Atom, extent: ir.Expr) -> tirx.Stmt:
         var = tirx.Var(atom.name, INDEX)
-        body = sequence(self._lanes_at(total([(1, start), (1, var)]), 1))
-        return tirx.For(var, 0, extent, tirx.ForKind.SERIAL, body)
+        return self._loop(atom, var, extent, functools.partial(self._lanes_at, var, 1))
 
-    def _blocks(self, atom: Atom) -> list[tirx.Stmt]:
-        """Emit a long scalar loop in blocks, each with sums of its own."""
-        whole, left = divmod(atom.extent, _BLOCK)
-        block = tirx.Var("block", INDEX)
-
-        def at(start: ir.Expr, extent: int) -> tirx.Stmt:
-            sums = self._nest.blocked()
-            opened = open_nested(self._nest, sums)
-            loop = self._scalars(atom, start, tirx.IntImm(INDEX, extent))
-            return sequence([*opened, loop, *close_nested(sums)])
-
-        out = [tirx.For(block, 0, whole, tirx.ForKind.SERIAL, at(block * _BLOCK, _BLOCK))]
-        return [*out, at(tirx.IntImm(INDEX, whole * _BLOCK), left)] if left else out
+    def _loop(
+        self, atom: Atom, var: ir.Var, extent: ir.Expr, emit: Callable[[], list[tirx.Stmt]]
+    ) -> tirx.Stmt:
+        """Emit a loop; one over many terms of a sum in blocks, each with an accumulator."""
+        static = isinstance(extent, tirx.IntImm)
+        trips = int(extent) if static else self._nest.phase.inner_extent(atom)
+        sums, size = self._nest.blocked(atom, trips)
+        if not sums:
+            return tirx.For(var, 0, extent, tirx.ForKind.SERIAL, sequence(emit()))
+        opened = open_nested(self._nest, sums)
+        body = sequence(emit())
+        closed = close_nested(sums)
+        block, step = tirx.Var("block", INDEX), tirx.IntImm(INDEX, size)
+        inner: ir.Expr = step
+        if not static or trips % size:
+            inner = tirx.Min(step, extent - block * step)
+        trip = tirx.Var(var.name, INDEX)
+        body = sequence([tirx.Bind(var, block * step + trip), body])
+        loop = tirx.For(trip, 0, inner, tirx.ForKind.SERIAL, body)
+        count = tirx.FloorDiv(extent + tirx.IntImm(INDEX, size - 1), step)
+        if static:
+            count = tirx.IntImm(INDEX, -(-trips // size))
+        whole = sequence([*opened, loop, *closed])
+        return tirx.For(block, 0, count, tirx.ForKind.SERIAL, whole)
 
     def _pieces(self, start: ir.Expr, extent: int, lanes: int) -> list[tirx.Stmt]:
         whole, out = extent // lanes, []
@@ -154,8 +158,8 @@ class NestEmitter:
 
     def _strip_loop(self, start: ir.Expr, count: ir.Expr, lanes: int) -> tirx.Stmt:
         var = tirx.Var("strip", INDEX)
-        body = sequence(self._lanes_at(total([(1, start), (lanes, var)]), lanes))
-        return tirx.For(var, 0, count, tirx.ForKind.SERIAL, body)
+        at = functools.partial(self._lanes_at, total([(1, start), (lanes, var)]), lanes)
+        return self._loop(self._nest.vector, var, count, at)
 
     def _ragged_strip(self, atom: Atom, lanes: int) -> list[tirx.Stmt]:
         zero = tirx.IntImm(INDEX, 0)
@@ -186,14 +190,18 @@ class NestEmitter:
             out += open_accumulator(nest, reduce, width, nest.rows)
         for atom in inner:
             self._loops[atom] = tirx.Var(atom.name, INDEX)
-        body = self._rows_at(width, start)
-        for atom in reversed(inner):
-            var = self._loops[atom]
-            body = [tirx.For(var, 0, nest.extent(atom), tirx.ForKind.SERIAL, sequence(body))]
-        out += body
+        out += self._inner(inner, width, start)
         for reduce in here:
             out += close_strip(nest, reduce, start, width)
         return out
+
+    def _inner(self, loops: tuple[Atom, ...], width: int, start: ir.Expr) -> list[tirx.Stmt]:
+        """Emit the loops between the strip and its lanes."""
+        if not loops:
+            return self._rows_at(width, start)
+        atom, *inside = loops
+        emit = functools.partial(self._inner, tuple(inside), width, start)
+        return [self._loop(atom, self._loops[atom], self._nest.extent(atom), emit)]
 
     def _rows_at(self, width: int, start: ir.Expr) -> list[tirx.Stmt]:
         """Emit the point for each row of the block at hand."""

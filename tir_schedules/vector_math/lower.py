@@ -32,6 +32,8 @@ FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "tanh": tanh,
 }
 _HALF = ("float16", "bfloat16")
+# Of float64 TVM makes a tanh that is 0 below 1e-16; sinh and cosh it has for no dtype.
+_LIBM = {"float64": ("tanh", "sinh", "cosh"), "float32": ("sinh", "cosh")}
 
 
 def lower(
@@ -42,6 +44,7 @@ def lower(
     rewrite: T.exp(x) -> T.Let(..., where={x: ..., n: ..., r: ...})   # float32
              T.exp(h) -> T.Cast("float16", exp(T.Cast("float32", h)))   # float16, bfloat16
              T.exp(d) -> T.exp(d)                                       # float64 stays libm's
+             T.tanh(d) -> llvm.tanh(d)                                  # which calls libm
     In a statement or PrimFunc the Lets become local buffers at once; a kernel put together from
     lowered expressions needs `materialise_lets` (which says why) before it is compiled.
     `scalef` may be set for a target with AVX-512.
@@ -55,12 +58,16 @@ def lower(
 
 
 def _rewrite(call: Call, scalef: bool) -> Expr:
-    if not isinstance(call.op, Op) or call.op.name.rpartition(".")[2] not in FUNCTIONS:
+    if not isinstance(call.op, Op):
         return call
-    dtype = str(call.ty.dtype)
-    if dtype != "float32" and dtype not in _HALF:
+    name, dtype = call.op.name.rpartition(".")[2], str(call.ty.dtype)
+    wide = "float32" if dtype in _HALF else dtype
+    args = [arg if wide == dtype else tirx.Cast(wide, arg) for arg in call.args]
+    if name in _LIBM.get(wide, ()):
+        result = tirx.call_llvm_pure_intrin(wide, f"llvm.{name}", *args)
+    elif name in FUNCTIONS and wide == "float32":
+        lets = Bindings(scalef)
+        result = lets.close(FUNCTIONS[name](lets, *args))
+    else:
         return call
-    lets = Bindings(scalef)
-    args = [arg if dtype == "float32" else tirx.Cast("float32", arg) for arg in call.args]
-    result = lets.close(FUNCTIONS[call.op.name.rpartition(".")[2]](lets, *args))
-    return result if dtype == "float32" else tirx.Cast(dtype, result)
+    return result if wide == dtype else tirx.Cast(dtype, result)
