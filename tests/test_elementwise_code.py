@@ -45,7 +45,7 @@ def scheduled(kernel: tirx.PrimFunc, device) -> tirx.PrimFunc:
 def run(kernel: tirx.PrimFunc, *arrays: np.ndarray) -> None:
     public = IRModule({"main": kernel.with_attr("global_symbol", "main")})
     main = tvm.compile(public, targets.resolve("x86", 1)).jit()["main"]
-    slots = [InputSlot(Tensor("t", a.shape, "float32"), None) for a in arrays]
+    slots = [InputSlot(Tensor("t", a.shape, str(a.dtype)), None) for a in arrays]
     for slot, array in zip(slots, arrays, strict=True):
         assert slot.place(array) is array
     main(*(slot.tensor for slot in slots))
@@ -83,8 +83,9 @@ def test_a_strip_is_streamed_under_one_test_of_its_address():
 
 def test_a_quotient_by_a_constant_is_a_product_inside_erf_only():
     shape = (4, 1000)
-    assert "/ T.float32" not in scheduled(erf_of_quotient(shape), sc.device(1)).script()
-    assert "/ T.float32" in scheduled(floor_of_quotient(shape), sc.device(1)).script()
+    narrow = replace(sc.device(1), vector_bytes=32)
+    assert "/ T.float32" not in scheduled(erf_of_quotient(shape), narrow).script()
+    assert "/ T.float32" in scheduled(floor_of_quotient(shape), narrow).script()
     given = (49.0 * np.arange(4000, dtype=np.float32)).reshape(shape)
     made = np.empty_like(given)
     run(scheduled(floor_of_quotient(shape), sc.device(1)), given, made)
@@ -125,10 +126,39 @@ def test_a_kernel_of_one_pass_asks_for_lines_ahead_when_its_input_is_not_in_l2()
     cached = scheduled(kernel, replace(sc.device(1), l2_bytes=4 << 20))
     spilled = scheduled(kernel, SMALL_CACHES)
     assert "prefetch" not in cached.script()
-    lines = [line for line in spilled.script().splitlines() if "llvm.prefetch" in line]
+    lines = fetched(spilled)
     assert len(lines) == max(_widths(spilled)) * 4 // 64
-    ahead = [max(map(int, re.findall(r"\+ (\d+)", line))) for line in lines]
-    assert all(0 < elements * 4 <= 16 << 10 for elements in ahead)
+    assert all(0 < ahead <= 16 << 10 for ahead in lines)
+
+
+def row_centred(rows: int, columns: int) -> tirx.PrimFunc:
+    """Return exp(x) less its row's largest element; the first of two passes keeps exp(x)."""
+    x = te.placeholder((rows, columns), "float32", "x")
+    k = te.reduce_axis((0, columns), "k")
+    power = te.compute(x.shape, lambda i, j: te.exp(x[i, j]), "power")
+    total = te.compute((rows,), lambda i: te.max(power[i, k], axis=k), "total")
+    out = te.compute(x.shape, lambda i, j: power[i, j] - total[i], "out")
+    return te.create_prim_func([x, out])
+
+
+def test_the_second_pass_asks_for_the_next_tile_of_what_the_first_read():
+    in_l2 = replace(sc.device(1), l2_bytes=256 << 10)
+    assert set(fetched(scheduled(row_centred(128, 4096), in_l2))) == {
+        4096 * 4 + line for line in range(0, 256, 64)
+    }
+
+
+def test_a_tile_larger_than_the_cache_is_fetched_a_few_kib_ahead():
+    ahead = fetched(scheduled(row_centred(128, 4096), replace(sc.device(1), l2_bytes=16 << 10)))
+    assert len(ahead) == 4  # lines of a strip
+    assert all(8 << 10 <= each < (8 << 10) + 256 for each in ahead)
+
+
+def fetched(kernel: tirx.PrimFunc) -> list[int]:
+    """Return how many bytes ahead of its strip each prefetch looks."""
+    lines = [line for line in kernel.script().splitlines() if "llvm.prefetch" in line]
+    sums = [re.findall(r"\+ (\d+)(?= |\])", line.replace("* 64", "")) for line in lines]
+    return [sum(map(int, found)) * 4 for found in sums]
 
 
 def _widths(kernel: tirx.PrimFunc) -> list[int]:

@@ -9,6 +9,7 @@ from tvm import ir, tirx
 from ..analysis.atoms import Access, Atom, Node
 from ..analysis.expr import AxisRef, Const, Expr, Load
 from . import guards, prefetch
+from .division import by_reciprocals
 from .emit_expr import INDEX, Emitter, Scope, hoist, share
 from .emit_reduce import accumulate
 from .nest import Nest, sequence
@@ -31,7 +32,7 @@ class PointEmitter:
         self._emitter = Emitter(self._load, self._axis, nest.storage.vector_bytes)
         self._forward: dict[int, ir.Expr] = {}
         self._depths: dict[Expr, int] = {}
-        self._fetches = prefetch.accesses(nest.group, nest.phase, nest.storage.fetched)
+        self._fetches = nest.storage.fetches(nest.group, nest.phase)
         self.scopes = [Scope()]
         for _ in range(max(0, nest.strip_at)):
             self.scopes.append(Scope(self.scopes[-1]))
@@ -39,6 +40,7 @@ class PointEmitter:
     def hoist(self) -> None:
         """Bind in `scopes` what the loops inside do not change."""
         limit = self._nest.strip_at + 1
+        self._divide_by_reciprocals()
         hoist(self._values.values(), self._depth, limit, self.scopes, self._emitter)
 
     def resolve(self, atom: Atom, low: int) -> None:
@@ -46,6 +48,19 @@ class PointEmitter:
         for node in self._nest.group.nodes:
             self._values[id(node)] = guards.resolve(node.stage.value, node, atom, low)
         self._depths.clear()
+        self._divide_by_reciprocals()
+
+    def _divide_by_reciprocals(self) -> None:
+        """Divide the lanes by what is settled outside them without dividing each."""
+        nest = self._nest
+        if nest.group.lanes == 1 or nest.storage.vector_bytes < 64:
+            return
+
+        def settled(quotient: Expr, divisor: Expr) -> bool:
+            return self._depth(divisor) <= nest.strip_at < self._depth(quotient)
+
+        for key, value in self._values.items():
+            self._values[key] = by_reciprocals(value, settled)
 
     def emit(self, width: int, start: ir.Expr | None) -> list[tirx.Stmt]:
         """Emit the body from `start` of the vector dimension on, `width` lanes of it."""
@@ -90,14 +105,15 @@ class PointEmitter:
         return [*self._prefetches(width), *allocs, body, *after]
 
     def _prefetches(self, width: int) -> list[tirx.Stmt]:
-        """Ask for the next tile's part of the inputs, if the lanes walk them in order."""
+        """Ask ahead for the inputs that the lanes walk in order."""
         nest = self._nest
         out: list[tirx.Stmt] = []
-        for access in self._fetches:
+        for fetch in self._fetches:
+            access = fetch.access
             if width > 1 and access.stride(nest.vector) == 1:
                 flat = nest.storage.flat(access.tensor)
                 offset = nest.storage.offset(access, nest.position)
-                offset = total([(1, offset)], prefetch.step(access, nest.phase))
+                offset = total([(1, offset)], fetch.ahead)
                 out += prefetch.fetch(flat, offset, width, access.tensor.dtype)
         return out
 

@@ -112,8 +112,7 @@ def close_lanes(nest: Nest, reduce: Reduce) -> list[tirx.Stmt]:
     if not reduce.in_lanes:
         return []
     width = int(reduce.acc.ty.shape[0])
-    out = lane_tree(reduce.node.stage.reduction, reduce.acc, width)
-    result = tirx.BufferLoad(reduce.acc, [tirx.IntImm(INDEX, 0)])
+    out, result = lane_tree(reduce.node.stage.reduction, reduce.acc, width)
     return [*out, nest.store(reduce.node, result)]
 
 

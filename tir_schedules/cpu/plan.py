@@ -84,6 +84,7 @@ class Plan:
     fetched: tuple[Tensor, ...] = ()  # inputs that stream from memory
     vector_bytes: int = 64
     tile_bytes: int = 0
+    cache_bytes: int = 0  # what a tile may keep in its core's cache
 
 
 def buffer_atoms(node: Node, phase: Phase) -> tuple[Atom, ...]:

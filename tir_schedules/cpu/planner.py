@@ -80,6 +80,7 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan
         _fetched(space, device),
         device.vector_bytes,
         tile_bytes,
+        tile_limit(device),
     )
 
 

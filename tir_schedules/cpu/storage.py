@@ -9,9 +9,9 @@ from tvm import ir, tirx
 from ..analysis.atoms import Access, Atom, Node
 from ..analysis.expr import Axis, Expr, Load, Tensor, dtype_bytes
 from ..analysis.index import normalize
-from . import bfloat16
+from . import bfloat16, prefetch
 from .emit_expr import INDEX, cast
-from .plan import Phase, Plan, buffer_atoms
+from .plan import LoopGroup, Phase, Plan, buffer_atoms
 from .streaming import stream
 
 
@@ -62,9 +62,9 @@ class Storage:
     def declarations(self) -> list[tirx.Stmt]:
         return self._declared
 
-    @property
-    def fetched(self) -> tuple[Tensor, ...]:
-        return self._plan.fetched
+    def fetches(self, group: LoopGroup, phase: Phase) -> list[prefetch.Fetch]:
+        plan = self._plan
+        return prefetch.fetches(group, phase, plan.fetched, plan.cache_bytes)
 
     def offset(self, access: Access, position: Position) -> ir.Expr:
         """Return the global position of an affine access."""
