@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tir_schedules.analysis.stage import Kernel
-from tir_schedules.cpu.latency import stage_ns
+from tir_schedules.cpu.latency import arithmetic_ns
 from tir_schedules.device import Device
 from tir_schedules.profile import Profile
 
@@ -13,9 +13,6 @@ from .explorer.dag import Nodes
 from .fusion_plan import Forecast
 from .judge import ExactJudge
 from .units import Units
-
-# A multiply-add of a register tile, in light operations: the tile reads and stores too.
-_PER_MULTIPLY_ADD = 2.0
 
 
 def forecast(
@@ -34,18 +31,8 @@ def forecast(
         if unit.refusal is None or not nodes or any(n.is_result for n in nodes):
             continue
         if all(isinstance(n.kernel, Kernel) for n in nodes):
-            rest += sum(_compute_ns(n.kernel, device, profile) for n in nodes)
+            spent = sum(arithmetic_ns(n.kernel, device, profile) for n in nodes)
+            rest += len(nodes) * profile.call_ns + spent / device.threads
         else:
             opaque += 1
     return Forecast(sum(alone.values()), together, rest, opaque)
-
-
-def _compute_ns(kernel: Kernel, device: Device, profile: Profile) -> float:
-    lanes = device.vector_bytes // 4
-    spent = 0.0
-    for stage in kernel.stages:
-        each = stage_ns(stage, profile)
-        if stage.reduction is not None:
-            each = _PER_MULTIPLY_ADD * profile.op_ns["light"]
-        spent += each * stage.domain / lanes
-    return profile.call_ns + spent / device.threads

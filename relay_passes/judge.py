@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tir_schedules.analysis.expr import Tensor
-from tir_schedules.cpu.accept import MAX_STAGES, accept, refuse_plan
+from tir_schedules.cpu.accept import MAX_STAGES, accept, accepted_plan
 from tir_schedules.cpu.latency import estimate
-from tir_schedules.cpu.planner import plan_kernel
 from tir_schedules.device import Device
 from tir_schedules.profile import Profile
 
@@ -107,13 +106,9 @@ class ExactJudge:
         return self._known[key]
 
     def _evaluate(self, group: Group) -> tuple[str | None, float]:
-        kernel = group.kernel()
-        if len(kernel.stages) > MAX_STAGES:
-            return accept(kernel, self._device), 0.0
-        plan = plan_kernel(kernel, self._device)
-        if isinstance(plan, str):
-            return plan, 0.0
-        reason = refuse_plan(plan, self._device)
+        reason, plan = accepted_plan(group.kernel(), self._device)
+        if plan is None:
+            return reason, 0.0
         return reason, estimate(plan, self._device, self._profile).total
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import onnx
 import zoo
+from git_state import described_commit
 
 from tvm_stitch import targets
 from tvm_stitch.profiling.harness import Crew, compare
@@ -51,7 +51,7 @@ def run(script: str, title: str, description: str, cases: Sequence[Case]) -> Non
     args = parser.parse_args()
     chosen = [case for case in cases if case.name.startswith(tuple(args.names.split(",")))]
     record = {"command": " ".join([f"python scripts/{script}.py", *sys.argv[1:]])}
-    record |= {"commit": _commit(), "mcpu": targets.machine().mcpu, "rows": []}
+    record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu, "rows": []}
     for threads in map(int, args.threads.split(",")):
         with Crew(threads) as crew:
             for case in chosen:
@@ -124,8 +124,3 @@ def _render(title: str, record: dict) -> str:
     head += [f"| op | sizes | threads | ours | {' | '.join(PEERS)} | ratio | GFLOP/s | of peak |"]
     head += ["|---|---|" + "--:|" * (5 + len(PEERS))]
     return "\n".join([*head, *map(_line, record["rows"]), ""])
-
-
-def _commit() -> str:
-    described = ("git", "-C", str(ROOT), "describe", "--always", "--dirty")
-    return subprocess.run(described, capture_output=True, text=True, check=True).stdout.strip()

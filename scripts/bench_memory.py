@@ -13,7 +13,6 @@ import argparse
 import json
 import math
 import platform
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from pathlib import Path
 import onnx
 import zoo
 from bench_memory_table import render, summary
+from git_state import described_commit
 
 from tvm_stitch import targets
 from tvm_stitch.errors import StitchError
@@ -99,14 +99,12 @@ def _told(row: dict) -> str:
 
 
 def _header(args: argparse.Namespace) -> dict:
-    described = ("git", "-C", str(ROOT), "describe", "--always", "--dirty")
-    commit = subprocess.run(described, capture_output=True, text=True, check=False).stdout.strip()
     machine = targets.machine()
     caches = {"l2_bytes": machine.l2_bytes, "l3_bytes": machine.l3_bytes}
     device = {"mcpu": machine.mcpu, "cpus": machine.cpus, **caches, "system": platform.system()}
     arguments = [str(argument) for argument in sys.argv[1:]]
     command = " ".join(["python scripts/bench_memory.py", *arguments])
-    return {"command": command, "commit": commit, "device": device, "rows": []}
+    return {"command": command, "commit": described_commit(), "device": device, "rows": []}
 
 
 def _listed(text: str) -> list[str]:

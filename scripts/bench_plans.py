@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from unittest import mock
 import onnx
 import zoo
 from first_planner import MaximalPlanner
+from git_state import described_commit
 from interleaved import interleaved
 
 import tvm_stitch
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_plans")
     args = parser.parse_args()
     record = {"command": " ".join(["python scripts/bench_plans.py", *sys.argv[1:]])}
-    record |= {"commit": _commit(), "rows": []}
+    record |= {"commit": described_commit(), "rows": []}
     for name, model in _chosen(args.names.split(",")):
         record["rows"].append({"name": name, "plans": _measured(model, args)})
         args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
@@ -112,11 +112,6 @@ def _render(record: dict) -> str:
     head += [_summary(record), "", f"| graph | {' | '.join(_FUSION)} | ratio | |"]
     head += ["|---|" + "---|" * (len(_FUSION) + 2)]
     return "\n".join([*head, *map(_row, record["rows"]), ""])
-
-
-def _commit() -> str:
-    described = ("git", "-C", str(ROOT), "describe", "--always", "--dirty")
-    return subprocess.run(described, capture_output=True, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -5,23 +5,23 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-import subprocess
 from pathlib import Path
 
-from checks import ROOT
-from tir_schedules.device import available_cpus, host_mcpu
+from git_state import git
+
+from tir_schedules.device import available_cpus, host_mcpu, host_name
 
 PACKAGES = ("apache-tvm", "apache-tvm-ffi", "numpy", "onnx", "onnxruntime", "onnxsim")
 
 
 def commit() -> str:
     """Return the hash of the checked-out commit."""
-    return _git("rev-parse", "HEAD")
+    return git("rev-parse", "HEAD")
 
 
 def dirty_files() -> list[str]:
     """Return what differs from the commit, files that git does not know included."""
-    return _git("status", "--porcelain").splitlines()
+    return git("status", "--porcelain").splitlines()
 
 
 def header(allow_dirty: bool) -> dict:
@@ -30,7 +30,7 @@ def header(allow_dirty: bool) -> dict:
         "commit": commit(),
         "clean": not (allow_dirty and dirty_files()),
         "machine": {
-            "cpu": _cpu_model(),
+            "cpu": host_name(),
             "mcpu": host_mcpu(),
             "cpus": available_cpus(),
             "system": f"{platform.system()} {platform.machine()}",
@@ -51,15 +51,3 @@ def write(path: Path, head: dict, sections: dict) -> None:
             kept = before["sections"]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**head, "sections": {**kept, **sections}}, indent=1) + "\n")
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor()

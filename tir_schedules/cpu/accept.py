@@ -13,12 +13,17 @@ MAX_STAGES = 96
 
 def accept(kernel: Kernel, device: Device) -> str | None:
     """Return why the template would not stitch `kernel` into one kernel, or None if it would."""
+    return accepted_plan(kernel, device)[0]
+
+
+def accepted_plan(kernel: Kernel, device: Device) -> tuple[str | None, Plan | None]:
+    """Return `accept`'s answer and the plan it is about, None where there is no plan."""
     if len(kernel.stages) > MAX_STAGES:
-        return f"{len(kernel.stages)} stages in one kernel, the limit is {MAX_STAGES}"
+        return f"{len(kernel.stages)} stages in one kernel, the limit is {MAX_STAGES}", None
     plan = plan_kernel(kernel, device)
     if isinstance(plan, str):
-        return plan
-    return refuse_plan(plan, device)
+        return plan, None
+    return refuse_plan(plan, device), plan
 
 
 def refuse_plan(plan: Plan, device: Device) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..analysis.atoms import Access, Node
 from ..analysis.cost import FREE
 from ..analysis.expr import Op, Tensor, dtype_bytes
-from ..analysis.stage import Stage
+from ..analysis.stage import Kernel, Stage
 from ..device import Device
 from ..profile import OP_KINDS, Profile
 from .plan import LoopGroup, Phase, Plan
@@ -32,6 +32,9 @@ _KIND_OF = {
 # A libm call for each lane; no profile measures it.
 _UNKNOWN_CALL = 16 * 10.0
 _LEVELS = ("L1", "L2", "L3", "memory")
+_SHARED = ("L3", "memory")
+# Loads run ahead of arithmetic as far as the reorder buffer reaches: a quarter stays apart.
+_APART = 0.25
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,30 @@ def stage_ns(stage: Stage, profile: Profile) -> float:
     """Return the ns a stage's value takes on one vector register of points."""
     spent = sum(_op_ns(op, profile) for op in stage.operations if op.name not in FREE)
     return spent + (profile.op_ns["light"] if stage.reduction is not None else 0.0)
+
+
+def arithmetic_ns(kernel: Kernel, device: Device, profile: Profile) -> float:
+    """Return the ns one thread computes a kernel's stages, each at all points of its domain."""
+    lanes = device.vector_bytes // _F32
+    return sum(stage_ns(stage, profile) * stage.domain / lanes for stage in kernel.stages)
+
+
+def overlapped_ns(compute: float, traffic: float) -> float:
+    """Return the time of arithmetic and traffic that run side by side but for a part."""
+    return max(compute, traffic) + _APART * min(compute, traffic)
+
+
+def level_of(size: int, device: Device) -> str:
+    """Return the smallest level that holds `size` bytes."""
+    limits = (device.l1_bytes, device.l2_bytes, device.l3_bytes)
+    levels = zip(_LEVELS, limits, strict=False)
+    return next((name for name, limit in levels if size <= limit), _LEVELS[-1])
+
+
+def read_ns_per_byte(level: str, threads: int, profile: Profile) -> float:
+    """Return what reading a byte takes each of `threads` threads that share the level."""
+    row = profile.bandwidth(level, threads)
+    return (row.threads if level in _SHARED else 1) / row.read
 
 
 def _op_ns(op: Op, profile: Profile) -> float:
@@ -83,8 +110,7 @@ class _Evaluator:
             share = self._share(phase)
             compute += spent
             traffic += moved
-            # Loads run ahead of arithmetic as far as the reorder buffer reaches: not all the way.
-            total += max(spent, moved) / share + min(spent, moved) / share / 4
+            total += overlapped_ns(spent, moved) / share
         regions = self._profile.call_ns
         if self._plan.parallel:
             regions += self._profile.region(self._threads) * (1 + len(self._plan.phases)) / 2
@@ -99,7 +125,7 @@ class _Evaluator:
         """Return a phase's arithmetic and traffic on one thread, in ns."""
         tiles = phase.tiles()
         inside = sum(_bytes_inside(t, nodes, phase) for t, nodes in _touched(phase).items())
-        home = self._level(inside)
+        home, outside = (level_of(size, self._device) for size in (inside, self._footprint))
         fetched: dict[int, int] = {}
         compute = traffic = 0.0
         for group in phase.groups:
@@ -110,7 +136,7 @@ class _Evaluator:
                     left = tensor.bytes - fetched.get(id(tensor), 0)
                     first = min(moved, left)
                     fetched[id(tensor)] = fetched.get(id(tensor), 0) + first
-                    traffic += self._moved_ns(first, self._level(self._footprint), node, access)
+                    traffic += self._moved_ns(first, outside, node, access)
                     moved -= first
                 traffic += self._moved_ns(moved, home, node, access)
         return compute, traffic
@@ -129,24 +155,15 @@ class _Evaluator:
         made = {id(n.stage.out) for n in phase.nodes}
         return id(tensor) in self._outputs or id(tensor) not in made
 
-    def _level(self, size: int) -> str:
-        device = self._device
-        limits = (device.l1_bytes, device.l2_bytes, device.l3_bytes)
-        for level, limit in zip(_LEVELS, limits, strict=False):
-            if size <= limit:
-                return level
-        return "memory"
-
     def _moved_ns(self, moved: float, level: str, node: Node, access: Access) -> float:
         """Return the time one thread's share of the bandwidth takes for `moved` bytes."""
+        if level != "memory" or access is not node.store:
+            return moved * read_ns_per_byte(level, self._threads, self._profile)
         row = self._profile.bandwidth(level, self._threads)
-        each = row.read / (row.threads if level in ("L3", "memory") else 1)
-        if level == "memory" and access is node.store:
-            copied = row.stream if id(access.tensor) in self._streamed else row.copy
-            # A copy reads what it writes: its time less the reading is the writing's.
-            writing = 2.0 / copied - 1.0 / row.read
-            each = 1.0 / max(writing, 0.5 / copied) / row.threads
-        return moved / each
+        copied = row.stream if id(access.tensor) in self._streamed else row.copy
+        # A copy reads what it writes: its time less the reading is the writing's.
+        writing = 2.0 / copied - 1.0 / row.read
+        return moved * max(writing, 0.5 / copied) * row.threads
 
 
 def _folds(node: Node, group: LoopGroup, phase: Phase) -> int:

@@ -6,15 +6,13 @@ Settings: `plain` stores with ordinary vector stores, `stream` with stores that 
 from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 from ..arrays import aligned_copy
-from . import CannotRun, Job
+from . import Job
+from .native import library
 
 _SOURCE = r"""
 #include <immintrin.h>
@@ -46,12 +44,11 @@ COPY(plain, STORE, )
 COPY(stream, STREAM, _mm_sfence())
 """
 # Without the last flag GCC may turn the plain loop into memcpy, which streams by itself.
-_FLAGS = ("-O3", "-funroll-loops", "-march=native", "-fopenmp", "-shared", "-fPIC")
-_FLAGS += ("-fno-tree-loop-distribute-patterns",)
+_FLAGS = ("-funroll-loops", "-fno-tree-loop-distribute-patterns")
 
 
 def prepare(job: Job, setting: str) -> CopySession:
-    function = getattr(_library(job.workdir), setting)
+    function = getattr(library(_SOURCE, job.workdir / "copy.so", *_FLAGS), setting)
     function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_int]
     function.restype = None
     return CopySession(function, max(job.copy_bytes // 2, 64), job.threads)
@@ -79,13 +76,3 @@ class CopySession:
 
     def fetch(self, _result: object) -> list[np.ndarray]:
         return []
-
-
-def _library(workdir: Path) -> ctypes.CDLL:
-    path = workdir / "copy.so"
-    if not path.exists():
-        if (compiler := shutil.which("g++") or shutil.which("c++")) is None:
-            raise CannotRun("no C++ compiler to build the copy with")
-        command = [compiler, *_FLAGS, "-x", "c++", "-", "-o", str(path)]
-        subprocess.run(command, input=_SOURCE.encode(), check=True)
-    return ctypes.CDLL(str(path))

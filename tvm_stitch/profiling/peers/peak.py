@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
-from . import CannotRun, Job
+from . import Job
+from .native import library
 
 _SOURCE = r"""
 #include <immintrin.h>
@@ -42,12 +40,11 @@ extern "C" long peak(long rounds, float seed, float* out, int threads) {
   return 2L * CHAINS * (sizeof(vec) / sizeof(float)) * rounds * threads;
 }
 """
-_FLAGS = ("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 _ROUNDS = 100_000  # 1 to 2 ms
 
 
 def prepare(job: Job, _setting: str) -> PeakSession:
-    function = _library(job.workdir).peak
+    function = library(_SOURCE, job.workdir / "peak.so").peak
     function.argtypes = [ctypes.c_long, ctypes.c_float, ctypes.c_void_p, ctypes.c_int]
     function.restype = ctypes.c_long
     return PeakSession(function, job.threads)
@@ -69,13 +66,3 @@ class PeakSession:
 
     def fetch(self, _result: object) -> list[np.ndarray]:
         return []
-
-
-def _library(workdir: Path) -> ctypes.CDLL:
-    path = workdir / "peak.so"
-    if not path.exists():
-        if (compiler := shutil.which("g++") or shutil.which("c++")) is None:
-            raise CannotRun("no C++ compiler to build the loop with")
-        command = [compiler, *_FLAGS, "-x", "c++", "-", "-o", str(path)]
-        subprocess.run(command, input=_SOURCE.encode(), check=True)
-    return ctypes.CDLL(str(path))
