@@ -11,14 +11,13 @@ from tir_schedules.analysis.expr import Tensor
 from tir_schedules.analysis.stage import Kernel
 from tir_schedules.cpu.latency import arithmetic_ns, level_of, overlapped_ns, read_ns_per_byte
 from tir_schedules.device import Device
-from tir_schedules.profile import Profile
 
 
 class Delta:
     """Times, in ns on one thread, that sum over the parts of a kernel."""
 
-    def __init__(self, device: Device, profile: Profile) -> None:
-        self._device, self._profile = device, profile
+    def __init__(self, device: Device) -> None:
+        self._device, self._profile = device, device.profile
         self._work: dict[int, float] = {}
 
     def crossing_ns(self, tensor: Tensor) -> float:
@@ -32,7 +31,7 @@ class Delta:
     def work_ns(self, kernel: Kernel) -> float:
         """Return the arithmetic of an op."""
         if id(kernel) not in self._work:
-            self._work[id(kernel)] = arithmetic_ns(kernel, self._device, self._profile)
+            self._work[id(kernel)] = arithmetic_ns(kernel.stages, self._device)
         return self._work[id(kernel)]
 
     def kernel_ns(self, work: float, traffic: float) -> float:

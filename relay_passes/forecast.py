@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from tir_schedules.analysis.stage import Kernel
 from tir_schedules.cpu.latency import arithmetic_ns
 from tir_schedules.device import Device
-from tir_schedules.profile import Profile
 
 from .explorer.dag import Nodes
 from .fusion_plan import Forecast
@@ -15,9 +14,7 @@ from .judge import ExactJudge
 from .units import Units
 
 
-def forecast(
-    kernels: Iterable[Nodes], units: Units, exact: ExactJudge, device: Device, profile: Profile
-) -> Forecast:
+def forecast(kernels: Iterable[Nodes], units: Units, exact: ExactJudge, device: Device) -> Forecast:
     """Return the forecast of a plan: `kernels` of several units, all other units on their own."""
     chosen = [kernel for kernel in kernels if kernel]
     able = [n for n, unit in enumerate(units.units) if unit.refusal is None]
@@ -31,8 +28,8 @@ def forecast(
         if unit.refusal is None or not nodes or any(n.is_result for n in nodes):
             continue
         if all(isinstance(n.kernel, Kernel) for n in nodes):
-            spent = sum(arithmetic_ns(n.kernel, device, profile) for n in nodes)
-            rest += len(nodes) * profile.call_ns + spent / device.threads
+            spent = sum(arithmetic_ns(n.kernel.stages, device) for n in nodes)
+            rest += len(nodes) * device.profile.call_ns + spent / device.threads
         else:
             opaque += 1
     return Forecast(sum(alone.values()), together, rest, opaque)

@@ -6,7 +6,6 @@ from tir_schedules.analysis.expr import Tensor
 from tir_schedules.cpu.accept import MAX_STAGES, accept, accepted_plan
 from tir_schedules.cpu.latency import estimate
 from tir_schedules.device import Device
-from tir_schedules.profile import Profile
 
 from .delta import Delta
 from .explorer.dag import Nodes
@@ -69,8 +68,8 @@ class FastJudge:
 class ExactJudge:
     """The latency-evaluator on the plan of each kernel; the acceptance test on each set itself."""
 
-    def __init__(self, units: Units, device: Device, profile: Profile, cache: dict) -> None:
-        self._units, self._device, self._profile = units, device, profile
+    def __init__(self, units: Units, device: Device, cache: dict) -> None:
+        self._units, self._device = units, device
         self._known = cache
         self._answers: dict[Nodes, tuple[str | None, float]] = {}
 
@@ -109,7 +108,7 @@ class ExactJudge:
         reason, plan = accepted_plan(group.kernel(), self._device)
         if plan is None:
             return reason, 0.0
-        return reason, estimate(plan, self._device, self._profile).total
+        return reason, estimate(plan, self._device).total
 
 
 def _facts(unit: Unit, delta: Delta) -> tuple[float, int]:

@@ -13,7 +13,6 @@ from tvm.target import Target
 
 from tir_schedules.analysis.expr import Tensor
 from tir_schedules.device import Device
-from tir_schedules.profile import Profile
 
 from .fusion_plan import FusionPlan
 from .group import Group
@@ -42,7 +41,7 @@ class StitchOps:
       -> lv2 = stitch_add_softmax_exp(x, y)       # Primitive
 
     `device` defaults to what the current target describes, `planner` to one of our own for it,
-    which `fuel` and `profile` are for. `plans` maps each new function's name to its group after a
+    which `fuel` is for. `plans` maps each new function's name to its group after a
     run. Functions without dataflow blocks and all other bindings stay.
     """
 
@@ -50,17 +49,15 @@ class StitchOps:
         self,
         device: Device | None = None,
         fuel: int | None = None,
-        profile: Profile | None = None,
         planner: Planner | None = None,
     ) -> None:
-        self._device, self._fuel, self._profile = device, fuel, profile
-        self._planner = planner
+        self._device, self._fuel, self._planner = device, fuel, planner
         self.plans: dict[str, Group] = {}
         self.graphs: list[FusionPlan] = []
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or Device.detect(Target.current(allow_none=False))
-        planner = self._planner or StitchPlanner(device, self._profile, self._fuel)
+        planner = self._planner or StitchPlanner(device, self._fuel)
         builder = relax.BlockBuilder(IRModule(mod.functions, attrs=mod.attrs))
         kernels: dict[str, object] = {}
         for gvar, func in mod.functions_items():

@@ -8,7 +8,6 @@ from functools import partial
 
 from tir_schedules.analysis.summary import COMPUTE
 from tir_schedules.device import Device
-from tir_schedules.profile import Profile, default_profile
 
 from .boundaries import explain
 from .delta import Delta
@@ -35,11 +34,8 @@ class StitchPlanner:
     `fuel` bounds the number of joins, to bisect a wrong answer.
     """
 
-    def __init__(
-        self, device: Device, profile: Profile | None = None, fuel: int | None = None
-    ) -> None:
+    def __init__(self, device: Device, fuel: int | None = None) -> None:
         self._device, self._fuel = device, fuel
-        self._profile = profile or default_profile(device)
         self._skeletons: dict[tuple, bool] = {}
         self._kernels: dict[tuple, tuple[str | None, float]] = {}
 
@@ -50,7 +46,7 @@ class StitchPlanner:
             if node.op_class == COMPUTE and refuse_node(node) is None:
                 absorb_epilogues(node, home, fuel.spend)
         units = Units(list({id(g): g for g in home.values()}.values()))
-        exact = ExactJudge(units, self._device, self._profile, self._kernels)
+        exact = ExactJudge(units, self._device, self._kernels)
         chosen = self._search(units, exact)
         kernels = [fuel.cut(p.nodes, exact) for p in chosen]
         taken = {n for kernel in kernels for n in kernel}
@@ -64,12 +60,12 @@ class StitchPlanner:
             ordered,
             fuel.spent,
             partial(explain, ordered, units, exact, fuel.is_out),
-            partial(forecast, kernels, units, exact, self._device, self._profile),
+            partial(forecast, kernels, units, exact, self._device),
         )
 
     def _search(self, units: Units, exact: ExactJudge) -> list[Pattern]:
         """Return the best of the beam's plans as the latency-evaluator sees them."""
-        delta = Delta(self._device, self._profile)
+        delta = Delta(self._device)
         fast = FastJudge(units, delta, self._device, self._skeletons)
         dag = units.dag
         plans = assemble(dag, candidates(dag, fast))

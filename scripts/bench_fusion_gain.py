@@ -30,7 +30,6 @@ from relay_passes.op_graph import OpGraph
 from relay_passes.stitch_ops import StitchOps
 from relay_passes.units import Units
 from tir_schedules.device import Device
-from tir_schedules.profile import Profile, default_profile, load_profile
 from tvm_stitch import pipeline
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs/results"
@@ -51,13 +50,13 @@ class Predicted:
 class _Whole:
     """A planner that makes one kernel of all that may be one, and notes what was predicted."""
 
-    def __init__(self, device: Device, profile: Profile) -> None:
-        self._device, self._profile = device, profile
+    def __init__(self, device: Device) -> None:
+        self._device = device
         self.predicted: Predicted | None = None
 
     def plan(self, graph: OpGraph) -> FusionPlan:
         units = Units([Group([n]) for n in graph.nodes])
-        judge = ExactJudge(units, self._device, self._profile, {})
+        judge = ExactJudge(units, self._device, {})
         able = frozenset(n for n, unit in enumerate(units.units) if unit.refusal is None)
         reason, together = judge.judge(able)
         apart = sum(judge.judge(frozenset((n,)))[1] for n in able)
@@ -109,19 +108,19 @@ def _drawn() -> list[dict]:
 
 def _measured(group: dict, args: argparse.Namespace) -> dict | None:
     model = zoo.subgraph(group["name"], tuple(group["shape"]))
+    options = {"threads": group["threads"], "profile": args.profile}
     planners: list[_Whole] = []
 
     def whole(device: Device, *_: object) -> StitchOps:
-        profile = load_profile(args.profile) if args.profile else default_profile(device)
-        planners.append(_Whole(device, profile))
+        planners.append(_Whole(device))
         return StitchOps(device, planner=planners[-1])
 
     with mock.patch.object(pipeline, "StitchOps", whole):
-        together = tvm_stitch.compile(model, threads=group["threads"])
+        together = tvm_stitch.compile(model, **options)
     predicted = planners[0].predicted
     if predicted is None or predicted.reason is not None:
         return None
-    apart = tvm_stitch.compile(model, threads=group["threads"], fusion="none")
+    apart = tvm_stitch.compile(model, fusion="none", **options)
     if apart.report.kernels == together.report.kernels:
         return None  # one op: nothing to gain, trivially
     timed = interleaved(

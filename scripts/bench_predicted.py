@@ -24,7 +24,7 @@ from tir_schedules.cpu.latency import Latency, estimate
 from tir_schedules.cpu.plan import Plan
 from tir_schedules.cpu.template import plan_prim_func
 from tir_schedules.device import Device
-from tir_schedules.profile import Profile, default_profile, load_profile
+from tir_schedules.profile import Profile, load_profile
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 from tvm_stitch.profiling.peers import OURS
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--profile", type=Path, help="default: the one shipped for this machine")
     args = parser.parse_args()
     device = Device.detect(targets.resolve("x86"))
-    profile = load_profile(args.profile) if args.profile else default_profile(device)
+    profile = load_profile(args.profile) if args.profile else device.profile
     record = json.loads((RESULTS / "bench_memory.json").read_text())
     rows = [r for row in record["rows"] if (r := _row(row, profile)) is not None]
     (RESULTS / "predicted.md").write_text(_render(rows, record["commit"], profile))
@@ -51,7 +51,7 @@ def _row(row: dict, profile: Profile) -> tuple[str, float, Latency] | None:
         return None
     target = targets.resolve("x86", row["threads"])
     (plan,) = _plans(zoo.subgraph(row["name"], row["shape"]), target, row["threads"])
-    predicted = estimate(plan, Device.detect(target, row["threads"]), profile)
+    predicted = estimate(plan, Device.detect(target, row["threads"], profile))
     name = f"{row['name']} {'x'.join(map(str, row['shape']))}, {row['threads']} threads"
     return name, timing["median_us"], predicted
 

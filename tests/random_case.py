@@ -83,10 +83,9 @@ def random_plans(seed: int) -> Iterator[list[FusionPlan]]:
 
 
 @contextmanager
-def parallel_above(nanoseconds: float) -> Iterator[None]:
-    """Run kernels with more work than this in parallel, small ones too."""
-    thresholds = {name: nanoseconds for name in ("SPREAD_NS", "PARALLEL_NS")}
-    with mock.patch.multiple(planner, **thresholds):
+def all_parallel() -> Iterator[None]:
+    """Run small kernels in parallel too: as if a parallel region cost a nanosecond."""
+    with mock.patch.object(planner, "region_ns", lambda device: 1.0):
         yield
 
 

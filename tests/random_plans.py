@@ -11,7 +11,6 @@ from relay_passes.judge import ExactJudge
 from relay_passes.op_graph import OpGraph
 from relay_passes.units import Units
 from tir_schedules.device import Device
-from tir_schedules.profile import default_profile
 
 TRIES = (0.3, 3.0)  # a unit, at least and at most: pairs that are tried
 
@@ -25,7 +24,7 @@ class RandomPlanner:
 
     def plan(self, graph: OpGraph) -> FusionPlan:
         units = Units([Group([n]) for n in graph.nodes])
-        judge = ExactJudge(units, self._device, default_profile(self._device), {})
+        judge = ExactJudge(units, self._device, {})
         kernels = Kernels(units.dag, [])
         merges = 0
         for _ in range(int(self._rng.uniform(*TRIES) * len(units))):

@@ -56,3 +56,15 @@ def test_the_command_prints_it(tmp_path, capsys):
     told = capsys.readouterr().out
     assert "one kernel an op: " in told
     assert "times as fast (between " in told
+
+
+def test_explain_with_little_fuel_stops_fusing_early(tmp_path, capsys):
+    path = tmp_path / "layernorm.onnx"
+    onnx.save(sc.Case("layernorm_decomposed", (64, 256)).model(), path)
+    reports = [tvm_stitch.explain(path, fuel=fuel) for fuel in (1, 2, None)]
+    kernels = [report.kernels for report in reports]
+    assert kernels[0] == kernels[1] + 1 > kernels[2] == 1
+    assert main(["explain", str(path), "--fuel", "1"]) == 0
+    told = capsys.readouterr().out
+    assert told.strip() == str(reports[0]).strip()
+    assert "out of fuel" in told

@@ -17,8 +17,8 @@ from runtime_models import double, gather, onnx_model
 
 import tvm_stitch
 from relay_passes.transform import StitchOps
-from tir_schedules.device import Device, host_name
-from tir_schedules.profile import default_profile
+from tir_schedules.device import Device
+from tir_schedules.host import host_name
 from tvm_stitch import doctor, pipeline
 from tvm_stitch.cli import main
 from tvm_stitch.runtime import cpu_features
@@ -179,7 +179,7 @@ def test_a_profile_that_is_none_or_of_another_machine(cli, model):
     Path("bad.json").write_text("{}")
     _fails(cli("compile", model, "-o", "out.so", "--profile", "bad.json"), "is missing")
     device = Device.detect(tvm_stitch.targets.resolve("x86", 1), 1)
-    other = dataclasses.replace(default_profile(device), name="a", mcpu="skylake", vector_bytes=16)
+    other = dataclasses.replace(device.profile, name="a", mcpu="skylake", vector_bytes=16)
     Path("other.json").write_text(json.dumps(other.to_json()))
     failed = cli("explain", model, "--profile", "other.json")
     _fails(failed, "profile other.json: is of skylake, the target is")
@@ -189,14 +189,14 @@ def test_a_profile_that_is_none_or_of_another_machine(cli, model):
 def test_a_profile_of_this_machine_is_used(model, monkeypatch):
     device = Device.detect(tvm_stitch.targets.resolve("x86", 1), 1)
     mine = dataclasses.replace(
-        default_profile(device),
+        device.profile,
         name=host_name(), mcpu=device.mcpu, vector_bytes=device.vector_bytes, call_ns=1e9,
     )  # fmt: skip
     Path("mine.json").write_text(json.dumps(mine.to_json()))
     seen = []
     monkeypatch.setattr(pipeline, "StitchOps", lambda *args: seen.append(args) or StitchOps(*args))
     tvm_stitch.explain(model, profile="mine.json")
-    assert seen[0][2] == mine
+    assert seen[0][0].profile == mine
 
 
 @pytest.mark.parametrize(

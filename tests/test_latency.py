@@ -14,10 +14,9 @@ from tir_schedules import apply
 from tir_schedules.cpu.latency import Latency, estimate
 from tir_schedules.cpu.plan import Plan
 from tir_schedules.cpu.template import plan_prim_func
-from tir_schedules.profile import default_profile
 
 DEVICE = replace(sc.device(2), l1_bytes=32 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20)
-PROFILE = default_profile(DEVICE)
+PROFILE = DEVICE.profile
 
 
 def planned(function, rows: int, columns: int, threads: int = 1) -> tuple[Plan, Latency]:
@@ -30,7 +29,7 @@ def evaluated(func: tirx.PrimFunc, threads: int) -> tuple[Plan, Latency]:
     device = replace(DEVICE, threads=threads)
     plan = plan_prim_func(func, device)
     assert isinstance(plan, Plan), plan
-    return plan, estimate(plan, device, PROFILE)
+    return plan, estimate(plan, device)
 
 
 def test_a_polynomial_costs_what_the_profile_says_more_than_a_sum():
@@ -54,12 +53,12 @@ def test_bytes_beyond_the_caches_cost_their_bandwidth(threads):
     best = moved / max(memory.read, memory.copy, memory.stream)
     assert far.total >= 0.9 * best
     plain = replace(plan, streamed=())
-    assert estimate(plain, replace(DEVICE, threads=threads), PROFILE).total >= far.total
+    assert estimate(plain, replace(DEVICE, threads=threads)).total >= far.total
 
 
 def test_threads_divide_the_work_and_pay_for_the_region():
     plan, two = planned(tirx.erf, 512, 1024, threads=2)
-    alone = estimate(replace(plan, parallel=False), DEVICE, PROFILE)
+    alone = estimate(replace(plan, parallel=False), DEVICE)
     assert alone.regions == PROFILE.call_ns
     assert two.regions == PROFILE.call_ns + PROFILE.region(2)
     assert alone.total / 2 <= two.total < alone.total
@@ -67,8 +66,8 @@ def test_threads_divide_the_work_and_pay_for_the_region():
 
 def test_an_uneven_share_of_tiles_takes_whole_rounds():
     plan, _ = planned(tirx.erf, 128, 1024, threads=2)
-    uneven = estimate(replace(plan, tasks=3), DEVICE, PROFILE)
-    even = estimate(replace(plan, tasks=64), DEVICE, PROFILE)
+    uneven = estimate(replace(plan, tasks=3), DEVICE)
+    even = estimate(replace(plan, tasks=64), DEVICE)
     spent = even.compute + even.traffic / 4
     assert uneven.total - uneven.regions == pytest.approx(spent * 2 / 3, rel=0.2)
     assert uneven.total > even.total
@@ -78,7 +77,7 @@ def test_lanes_that_do_not_run_in_vectors_cost_their_number():
     plan, vector = planned(tirx.erf, 64, 1024)
     (phase,) = plan.phases
     groups = tuple(replace(g, lanes=1) for g in phase.groups)
-    scalar = estimate(replace(plan, phases=(replace(phase, groups=groups),)), DEVICE, PROFILE)
+    scalar = estimate(replace(plan, phases=(replace(phase, groups=groups),)), DEVICE)
     assert scalar.compute == pytest.approx(vector.compute * DEVICE.vector_bytes / 4)
 
 
@@ -105,6 +104,6 @@ def test_every_plan_of_the_zoo_has_a_time(name):
     with mock.patch.object(apply, "plan_prim_func", keep):
         sc.compiled(model)
     (plan,) = plans
-    spent = estimate(plan, DEVICE, PROFILE)
+    spent = estimate(plan, DEVICE)
     assert 0 < spent.compute < spent.total * 4
     assert 0 < spent.traffic < spent.total * 4

@@ -9,7 +9,7 @@ import pytest
 import stitch_case as sc
 
 from tir_schedules import profile as profiles
-from tir_schedules.device import host_name
+from tir_schedules.host import host_name
 from tir_schedules.profile import OP_KINDS, Bandwidth, Profile, ProfileError
 from tvm_stitch.cli import main
 from tvm_stitch.profiling import calibration
@@ -101,19 +101,18 @@ def test_figures_are_those_of_the_largest_measured_count_within_reach():
 
 def test_a_profile_of_another_machine_is_refused():
     device = sc.device()
-    assert profiles.refuse_device(PROFILE, device) is None
+    assert profiles.refuse_cpu(PROFILE, device.mcpu, device.vector_bytes) is None
     for other in (
         replace(PROFILE, name="Some Other CPU"),
         replace(PROFILE, mcpu="z80"),
         replace(PROFILE, vector_bytes=PROFILE.vector_bytes * 2),
     ):
-        assert profiles.refuse_device(other, device) is not None
+        assert profiles.refuse_cpu(other, device.mcpu, device.vector_bytes) is not None
 
 
 @pytest.mark.parametrize("width", [16, 32, 64])
 def test_every_device_has_a_shipped_profile(width):
-    stranger = replace(sc.device(), mcpu="a-cpu-nobody-has", vector_bytes=width)
-    shipped = profiles.default_profile(stranger)
+    shipped = profiles.default_profile("a-cpu-nobody-has", width)
     assert shipped.vector_bytes == width
     assert {(row.level, row.threads) for row in shipped.bandwidths} >= {("memory", 1)}
 
@@ -127,7 +126,7 @@ def test_calibrate_measures_and_writes_what_it_prints(tmp_path, monkeypatch, cap
     path = tmp_path / "here.json"
     assert main(["calibrate", "--threads", "1", "-o", str(path)]) == 0
     profile = profiles.load_profile(path)
-    assert profiles.refuse_device(profile, sc.device()) is None
+    assert profiles.refuse_cpu(profile, sc.device().mcpu, sc.device().vector_bytes) is None
     assert profile.command == "tvm-stitch calibrate --threads 1"
     assert capsys.readouterr().out.splitlines() == calibration.describe(profile)
 

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
-from random_case import describe, mismatches, parallel_above, random_plans, run_graph
+from random_case import all_parallel, describe, mismatches, random_plans, run_graph
 from random_graphs import random_graph
 
 EXAMPLES = 100  # a test; scripts/check_all.py runs 10,000 graphs
-SMALL_KERNELS_NS = 100.0
 
 graphs = st.randoms(use_true_random=False).map(random_graph)
 few = settings(
@@ -26,7 +25,7 @@ few = settings(
 
 def check(graph, parallel):
     note(describe(graph))
-    with parallel_above(SMALL_KERNELS_NS) if parallel else contextlib.nullcontext():
+    with all_parallel() if parallel else contextlib.nullcontext():
         outputs = run_graph(graph)
     assert not mismatches(graph, outputs)
 

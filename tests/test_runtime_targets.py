@@ -7,7 +7,7 @@ import os
 import pytest
 from tvm.target import Target
 
-from tir_schedules import device
+from tir_schedules import device, host
 from tir_schedules.device import Device
 from tvm_stitch import targets
 from tvm_stitch.errors import StitchError
@@ -17,7 +17,7 @@ from tvm_stitch.runtime import cpu_features
 def test_x86_is_this_machine():
     target = targets.resolve("x86", 3)
     config = target.export()
-    assert config["mcpu"] == device.host_mcpu()
+    assert config["mcpu"] == host.host_mcpu()
     assert config["num-cores"] == 3
     assert not cpu_features.missing(cpu_features.required(device.llvm_features(target)))
 
@@ -54,9 +54,9 @@ def test_other_cpus_have_their_vectors_and_careful_caches(spec, vector_bytes):
 @pytest.mark.parametrize(("shared", "mib"), [("0-1", 64), ("0", 32), ("0-7,64-71", 480)])
 def test_a_huge_l3_counts_as_far_as_its_cpus_may_fill_it(monkeypatch, tmp_path, shared, mib):
     entries = {"level": "3", "type": "Unified", "size": "491520K", "shared_cpu_list": shared}
-    monkeypatch.setattr(device, "_read", lambda path: entries.get(path.name, ""))
-    monkeypatch.setattr(device.Path, "glob", lambda *_: [tmp_path / "index3"])
-    assert device.host_caches.__wrapped__()[2] == mib << 20
+    monkeypatch.setattr(host, "_read", lambda path: entries.get(path.name, ""))
+    monkeypatch.setattr(host.Path, "glob", lambda *_: [tmp_path / "index3"])
+    assert host.host_caches.__wrapped__()[2] == mib << 20
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_the_cpus_are_those_of_the_affinity():
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
     try:
-        assert device.available_cpus() == 1
+        assert host.available_cpus() == 1
     finally:
         os.sched_setaffinity(0, before)
 
@@ -115,5 +115,5 @@ def test_the_cpus_are_those_of_the_affinity():
 )
 def test_the_cgroups_quota_caps_the_cpus(files, cpus, monkeypatch):
     files = {"/proc/self/cgroup": "0::/a", **files}
-    monkeypatch.setattr(device, "_read", lambda path: files.get(str(path), ""))
-    assert device._cgroup_cpus() == cpus
+    monkeypatch.setattr(host, "_read", lambda path: files.get(str(path), ""))
+    assert host._cgroup_cpus() == cpus

@@ -11,8 +11,9 @@ from tvm.ir.transform import PassContext
 from tvm.target import Target
 
 from .analysis.summary import is_large_contraction
-from .cpu.inspect import runs_serial, scalar_loops
+from .cpu.inspect import scalar_loops
 from .cpu.plan import Plan
+from .cpu.planner import runs_serial
 from .cpu.template import emit_plan, plan_prim_func
 from .device import Device
 
@@ -61,7 +62,7 @@ class ApplyStitchSchedules:
     def _note(self, name: str, plan: Plan, device: Device) -> None:
         if any(is_large_contraction(s) for s in plan.space.kernel.stages):
             self.fallbacks.add(name)
-        if device.threads > 1 and runs_serial(plan):
+        if device.threads > 1 and runs_serial(plan, device):
             self.serial.add(name)
         if scalar_loops(plan):
             self.scalar.add(name)

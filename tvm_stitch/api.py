@@ -14,8 +14,9 @@ from tvm.ir import IRModule
 from tvm.target import Target
 
 from tir_schedules.analysis.stage import Kernel
-from tir_schedules.device import Device, available_cpus, llvm_features
-from tir_schedules.profile import Profile, ProfileError, load_profile, refuse_device
+from tir_schedules.device import Device, llvm_features
+from tir_schedules.host import available_cpus
+from tir_schedules.profile import Profile, ProfileError, load_profile, refuse_cpu
 from tvm_stitch import pipeline, targets
 from tvm_stitch.advice import Advice
 from tvm_stitch.errors import StitchError
@@ -103,13 +104,21 @@ def explain(
     profile: str | os.PathLike | None = None,
     threads: int | None = None,
     fusion: str = "stitch",
+    fuel: int | None = None,
 ) -> Report:
     """Return the report `compile` would give, without building code.
 
     Raises: StitchError as `compile`.
     """
     lowered = _lower(
-        model, target, shapes=shapes, log=log, profile=profile, threads=threads, fusion=fusion
+        model,
+        target,
+        shapes=shapes,
+        log=log,
+        profile=profile,
+        threads=threads,
+        fusion=fusion,
+        fuel=fuel,
     )
     return lowered.report
 
@@ -193,7 +202,7 @@ def _profile(path: str | os.PathLike, device: Device) -> Profile:
         profile = load_profile(Path(path))
     except ProfileError as error:
         raise StitchError(error.given, error.rule, error.remedy) from None
-    if (reason := refuse_device(profile, device)) is not None:
+    if (reason := refuse_cpu(profile, device.mcpu, device.vector_bytes)) is not None:
         remedy = "measure the machine with tvm-stitch calibrate -o FILE"
         raise StitchError(f"profile {path}", reason, remedy)
     return profile

@@ -37,8 +37,8 @@ def lower(
     that many fusions; `profile` defaults to the shipped one of the device. `dump_dir` receives the
     module after each pass as `NN_Pass.py`.
     """
-    device = Device.detect(target, threads)
-    stitch, schedule = StitchOps(device, fuel, profile), ApplyStitchSchedules(device)
+    device = Device.detect(target, threads, profile)
+    stitch, schedule = StitchOps(device, fuel), ApplyStitchSchedules(device)
     before: list[IRModule] = []
     with target:
         for number, (name, step) in enumerate(_passes(fusion, stitch, schedule)):
@@ -54,8 +54,8 @@ def planned(
     mod: IRModule, target: Target, *, threads: int, profile: Profile | None = None
 ) -> list[FusionPlan]:
     """Return what `lower` would fuse, a plan for each dataflow block, without doing it."""
-    device = Device.detect(target, threads)
-    stitch = StitchOps(device, None, profile)
+    device = Device.detect(target, threads, profile)
+    stitch = StitchOps(device)
     with target:
         for name, step in _passes("stitch", stitch, ApplyStitchSchedules(device)):
             mod = step(mod)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from git_state import git
 
-from tir_schedules.device import available_cpus, host_mcpu, host_name
+from tir_schedules.host import available_cpus, host_mcpu, host_name
 
 PACKAGES = ("apache-tvm", "apache-tvm-ffi", "numpy", "onnx", "onnxruntime", "onnxsim")
 

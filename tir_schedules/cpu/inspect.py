@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from .plan import LoopGroup, Phase, Plan
-from .planner import PARALLEL_NS, estimate_ns
 
 _SHORT = 16  # a contiguous axis below this extent may stay scalar
-
-
-def runs_serial(plan: Plan) -> bool:
-    """Return whether more than the parallel threshold of work runs in phases of a single task."""
-    alone = [p for p in plan.phases if not p.combine and (not plan.parallel or p.tiles() == 1)]
-    return sum(estimate_ns(n) for p in alone for n in p.nodes) >= PARALLEL_NS
 
 
 def scalar_loops(plan: Plan) -> list[LoopGroup]:

@@ -7,12 +7,13 @@ is a round of tiles over threads, and instructions are vector registers.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..analysis.atoms import Access, Node
 from ..analysis.cost import FREE
 from ..analysis.expr import Op, Tensor, dtype_bytes
-from ..analysis.stage import Kernel, Stage
+from ..analysis.stage import Stage
 from ..device import Device
 from ..profile import OP_KINDS, Profile
 from .plan import LoopGroup, Phase, Plan
@@ -47,9 +48,9 @@ class Latency:
     regions: float
 
 
-def estimate(plan: Plan, device: Device, profile: Profile) -> Latency:
+def estimate(plan: Plan, device: Device) -> Latency:
     """Return the time of one call of a plan's kernel on `device.threads` threads."""
-    return _Evaluator(plan, device, profile).run()
+    return _Evaluator(plan, device).run()
 
 
 def stage_ns(stage: Stage, profile: Profile) -> float:
@@ -58,10 +59,17 @@ def stage_ns(stage: Stage, profile: Profile) -> float:
     return spent + (profile.op_ns["light"] if stage.reduction is not None else 0.0)
 
 
-def arithmetic_ns(kernel: Kernel, device: Device, profile: Profile) -> float:
-    """Return the ns one thread computes a kernel's stages, each at all points of its domain."""
+def arithmetic_ns(stages: Iterable[Stage], device: Device) -> float:
+    """Return the ns one thread computes stages, each at all points of its domain."""
     lanes = device.vector_bytes // _F32
-    return sum(stage_ns(stage, profile) * stage.domain / lanes for stage in kernel.stages)
+    return sum(stage_ns(stage, device.profile) * stage.domain / lanes for stage in stages)
+
+
+def alone_ns(stage: Stage, device: Device) -> float:
+    """Return about what a stage takes one thread by itself, its tensors in L2."""
+    moved = stage.domain * _F32 * (1 + len(stage.loads()))
+    each = read_ns_per_byte("L2", 1, device.profile)
+    return overlapped_ns(arithmetic_ns((stage,), device), moved * each)
 
 
 def overlapped_ns(compute: float, traffic: float) -> float:
@@ -95,8 +103,8 @@ _LIGHT_CALLS = frozenset(
 
 
 class _Evaluator:
-    def __init__(self, plan: Plan, device: Device, profile: Profile) -> None:
-        self._plan, self._device, self._profile = plan, device, profile
+    def __init__(self, plan: Plan, device: Device) -> None:
+        self._plan, self._device, self._profile = plan, device, device.profile
         self._threads = device.threads if plan.parallel else 1
         kernel = plan.space.kernel
         self._footprint = sum(t.bytes for t in kernel.params)

@@ -7,6 +7,8 @@ section 4 (global scheme: phases with barriers), with the tile chosen by shared 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..analysis.atoms import Node, Space, atomize
 from ..analysis.coalesce import coalesce
 from ..analysis.expr import Tensor
@@ -14,18 +16,20 @@ from ..analysis.inline import inline_stages
 from ..analysis.stage import Kernel
 from ..analysis.widen import widen
 from ..device import Device
+from .latency import alone_ns
 from .loops import group_loops
 from .plan import LoopGroup, Phase, Plan, buffer_bytes
 from .streaming import can_stream
 from .tiling import WANTED_TILES, Tiling, choose_tiling
 
-# By `estimate_ns`, which is up to twice what is measured: from the first on, the tiles a kernel has
-# are spread over threads (4 to 8 us of work; a region costs 0.5 to 1, `tvm-stitch calibrate`); from
-# the second on it is cut so that it has tiles.
-SPREAD_NS = 8_000
-PARALLEL_NS = 60_000
+# Work, in parallel regions (`tvm-stitch calibrate`): from the first on, the tiles a kernel has are
+# spread over threads; from the second on it is cut so that it has tiles; a tile of the third is not
+# worth splitting at the price of a barrier. Chosen by `scripts/bench_memory.py --sizes cache`.
+_SPREAD_REGIONS = 4
+_CUT_REGIONS = 32
+_TILE_REGIONS = 24
+_UNMEASURED_NS = 1_000.0  # a region of a profile made with one CPU
 _MAX_TASKS = 64
-_TILE_NS = 50_000  # a tile of that much work is not worth splitting at the price of a barrier
 
 
 def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
@@ -45,9 +49,9 @@ def plan_space(space: Space, device: Device) -> Plan | str:
     Phases are a matter of shape, never of threads: work is cut into them where it is worth threads,
     or where one phase would hold more than fits the cache.
     """
-    work = sum(estimate_ns(n) for n in space.nodes)
-    parallel = device.threads > 1 and work >= SPREAD_NS
-    if work < PARALLEL_NS:
+    work = work_regions(space.nodes, device)
+    parallel = device.threads > 1 and work >= _SPREAD_REGIONS
+    if work < _CUT_REGIONS:
         whole = _plan(space, device, parallel, structure=False)
         if isinstance(whole, str) or whole.tile_bytes <= tile_limit(device):
             return whole
@@ -84,14 +88,22 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan
     )
 
 
-def estimate_ns(node: Node) -> float:
-    """Return a rough serial time of a node on one core.
+def work_regions(nodes: Iterable[Node], device: Device) -> float:
+    """Return about what nodes take one thread, in parallel regions of two threads.
 
-    Cheap vector operations at about 30 a ns, transcendental polynomials at 0.25 ns, and 0.04 ns a
-    byte-quad from cache: Zen 4 and Zen 5 figures of `scripts/bench_memory.py`.
+    Never of more: what is cut by it may not depend on the number of threads.
     """
-    per_point = 0.05 + 0.03 * node.stage.light + 0.25 * node.stage.expensive
-    return per_point * node.stage.domain
+    return sum(alone_ns(n.stage, device) for n in nodes) / region_ns(device)
+
+
+def region_ns(device: Device) -> float:
+    return device.profile.region(2) or _UNMEASURED_NS
+
+
+def runs_serial(plan: Plan, device: Device) -> bool:
+    """Return whether work that is worth cutting runs in phases of a single task."""
+    alone = [p for p in plan.phases if not p.combine and (not plan.parallel or p.tiles() == 1)]
+    return work_regions((n for p in alone for n in p.nodes), device) >= _CUT_REGIONS
 
 
 def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list[Node], Tiling]]:
@@ -108,7 +120,7 @@ def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list
         for number in range(first, len(out)):
             current, tiling = out[number]
             joined = choose_tiling([*current, node], space.edges, device)
-            if _worth_joining(tiling, alone, joined, current, node, structure):
+            if _worth_joining(tiling, alone, joined, [*current, node], device, structure):
                 out[number] = ([*current, node], joined)
                 place[id(node)] = number
                 break
@@ -131,14 +143,14 @@ def _worth_joining(
     before: Tiling,
     alone: Tiling,
     joined: Tiling,
-    current: list[Node],
-    node: Node,
+    nodes: list[Node],
+    device: Device,
     structure: bool,
 ) -> bool:
     if not structure:
         return True
-    work = sum(estimate_ns(n) for n in (*current, node))
-    enough = min(WANTED_TILES // 4, max(2, int(work / _TILE_NS)))
+    tiles = int(work_regions(nodes, device) / _TILE_REGIONS)
+    enough = min(WANTED_TILES // 4, max(2, tiles))
     return joined.tiles() >= min(enough, max(before.tiles(), alone.tiles()))
 
 

@@ -6,7 +6,7 @@ import functools
 import json
 from pathlib import Path
 
-from ..device import Device, host_mcpu, host_name
+from ..host import host_mcpu, host_name
 from .profile import Profile, ProfileError
 
 _SHIPPED = Path(__file__).parent / "defaults"
@@ -32,34 +32,34 @@ def load_profile(path: Path) -> Profile:
     return Profile.from_json(data, str(path))
 
 
-def refuse_device(profile: Profile, device: Device) -> str | None:
-    """Return why a profile says nothing of `device`: it is another machine's.
+def refuse_cpu(profile: Profile, mcpu: str, vector_bytes: int) -> str | None:
+    """Return why a profile says nothing of a CPU: it is another machine's.
 
     Code for this machine needs this CPU's own model; code for another one its LLVM name, for
     virtual machines name models vaguely.
     """
-    if profile.mcpu != device.mcpu:
-        return f"is of {profile.mcpu}, the target is {device.mcpu}"
-    if profile.vector_bytes != device.vector_bytes:
-        return f"has {profile.vector_bytes}-byte registers, the target {device.vector_bytes}"
-    if device.mcpu == host_mcpu() and profile.name != host_name():
+    if profile.mcpu != mcpu:
+        return f"is of {profile.mcpu}, the target is {mcpu}"
+    if profile.vector_bytes != vector_bytes:
+        return f"has {profile.vector_bytes}-byte registers, the target {vector_bytes}"
+    if mcpu == host_mcpu() and profile.name != host_name():
         return f"is of {profile.name}, this machine is {host_name()}"
     return None
 
 
-def default_profile(device: Device) -> Profile:
-    """Return the shipped profile of a device, by its CPU's model, its LLVM name or its width.
+def default_profile(mcpu: str, vector_bytes: int) -> Profile:
+    """Return the shipped profile of a CPU, by its model, its LLVM name or its width.
 
     The generic ones (`x86-64*`) are this project's conservative guesses, as their command says.
     """
     shipped = _shipped()
     for profile in shipped.values():
-        if refuse_device(profile, device) is None:
+        if refuse_cpu(profile, mcpu, vector_bytes) is None:
             return profile
     for profile in shipped.values():
-        if (profile.mcpu, profile.vector_bytes) == (device.mcpu, device.vector_bytes):
+        if (profile.mcpu, profile.vector_bytes) == (mcpu, vector_bytes):
             return profile
-    return shipped[_GENERIC[device.vector_bytes]]
+    return shipped[_GENERIC[vector_bytes]]
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 import tvm_stitch
-from tvm_stitch.cli.options import add_compile_options, compile_options, parse_count
+from tvm_stitch.cli.options import add_compile_options, add_fuel, compile_options
 
 
 def add_parser(commands) -> None:
@@ -14,7 +14,7 @@ def add_parser(commands) -> None:
     cmd.add_argument("model", type=Path, metavar="MODEL")
     cmd.add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
     cmd.add_argument("--dump-ir", type=Path, metavar="DIR", help="write the IR after each pass")
-    cmd.add_argument("--fuel", type=parse_count, metavar="N", help="stop after N fusions")
+    add_fuel(cmd)
     add_compile_options(cmd)
     cmd.set_defaults(run=run)
 

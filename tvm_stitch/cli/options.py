@@ -30,6 +30,11 @@ def add_compile_options(cmd: argparse.ArgumentParser) -> None:
     cmd.add_argument("--profile", type=Path, metavar="FILE", help="what calibrate measured")
 
 
+def add_fuel(cmd: argparse.ArgumentParser) -> None:
+    """Add --fuel, to bisect a wrong answer."""
+    cmd.add_argument("--fuel", type=parse_count, metavar="N", help="stop after N fusions")
+
+
 def compile_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the parsed options as keywords of `tvm_stitch.compile`."""
     return {

@@ -19,7 +19,8 @@ from tvm.ir import IRModule
 
 from tir_schedules.cpu.plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
-from tir_schedules.device import Device, host_name
+from tir_schedules.device import Device
+from tir_schedules.host import host_name
 from tir_schedules.profile import OP_KINDS, Bandwidth, Profile
 from tvm_stitch import api, targets
 
