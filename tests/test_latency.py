@@ -81,6 +81,34 @@ def test_lanes_that_do_not_run_in_vectors_cost_their_number():
     assert scalar.compute == pytest.approx(vector.compute * DEVICE.vector_bytes / 4)
 
 
+def by_row(function, rows: int, columns: int) -> tirx.PrimFunc:
+    """Return function(x[i, j], s[i]) over rows, which coalesce into no longer loop."""
+    x = te.placeholder((rows, columns), "float32", "x")
+    s = te.placeholder((rows,), "float32", "s")
+    out = te.compute(x.shape, lambda i, j: function(x[i, j], s[i]), "out")
+    return te.create_prim_func([x, s, out])
+
+
+def test_a_ragged_end_takes_a_register_for_each_of_its_pieces():
+    lanes = DEVICE.vector_bytes // 4
+    _, whole = evaluated(by_row(lambda x, s: x + s, 64, lanes * 8), 1)
+    _, ragged = evaluated(by_row(lambda x, s: x + s, 64, lanes * 8 - 1), 1)
+    pieces = (lanes - 1).bit_count()
+    assert ragged.compute == pytest.approx(whole.compute * (7 + pieces) / 8)
+
+
+@pytest.mark.parametrize("vector_bytes", [32, 64])
+def test_a_divisor_settled_outside_the_lanes_costs_no_division_with_avx512(vector_bytes):
+    slow = replace(PROFILE, op_ns={**PROFILE.op_ns, "divide": 99.0})
+    device = replace(DEVICE, vector_bytes=vector_bytes, profile=slow, threads=1)
+    both = (by_row(lambda x, s: x / s, 64, 1024), by_row(lambda x, s: s / x, 64, 1024))
+    settled, moving = (estimate(plan_prim_func(f, device), device).compute for f in both)
+    registers = 64 * 1024 * 4 / vector_bytes
+    assert moving == pytest.approx(registers * 99.0)
+    each = 99.0 if vector_bytes == 32 else 6 * slow.op_ns["light"]
+    assert settled == pytest.approx(registers * each)
+
+
 def test_rows_as_short_as_the_lanes_pay_for_folding():
     def sums(rows: int, columns: int) -> Latency:
         x = te.placeholder((rows, columns), "float32", "x")

@@ -16,6 +16,13 @@ from ..analysis.expr import Const, Expr, Load, Op, rebuild, transform
 
 # Below 2**-tiny a divisor is scaled by 2**tiny: half of the exponents' range.
 _TINY = {"float32": 64, "float64": 512}
+BY_RECIPROCAL = frozenset(_TINY)
+OPERATIONS = 6  # that a register of quotients takes
+
+
+def by_reciprocal(vector_bytes: int) -> bool:
+    """Return whether a target's divisions are worth it: those of 64-byte registers are."""
+    return vector_bytes >= 64
 
 
 def by_reciprocals(value: Expr, settled: Callable[[Expr, Expr], bool]) -> Expr:

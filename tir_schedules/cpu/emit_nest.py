@@ -20,8 +20,9 @@ from .emit_reduce import (
     open_lanes,
     open_nested,
 )
-from .nest import Nest, halves, sequence
+from .nest import Nest, sequence
 from .storage import total
+from .vectors import halves
 
 
 class NestEmitter:

@@ -9,7 +9,7 @@ from tvm import ir, tirx
 from ..analysis.atoms import Access, Atom, Node
 from ..analysis.expr import AxisRef, Const, Expr, Load
 from . import guards, prefetch
-from .division import by_reciprocals
+from .division import by_reciprocal, by_reciprocals
 from .emit_expr import INDEX, Emitter, Scope, hoist, share
 from .emit_reduce import accumulate
 from .nest import Nest, sequence
@@ -53,7 +53,7 @@ class PointEmitter:
     def _divide_by_reciprocals(self) -> None:
         """Divide the lanes by what is settled outside them without dividing each."""
         nest = self._nest
-        if nest.group.lanes == 1 or nest.storage.vector_bytes < 64:
+        if nest.group.lanes == 1 or not by_reciprocal(nest.storage.vector_bytes):
             return
 
         def settled(quotient: Expr, divisor: Expr) -> bool:

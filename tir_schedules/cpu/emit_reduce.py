@@ -6,8 +6,9 @@ from tvm import ir, tirx
 
 from .combiners import combine, identity, lane_tree
 from .emit_expr import INDEX, cast
-from .nest import Nest, Reduce, halves, sequence
+from .nest import Nest, Reduce, sequence
 from .storage import total
+from .vectors import halves
 
 
 def open_lanes(nest: Nest, reduce: Reduce) -> list[tirx.Stmt]:

@@ -10,13 +10,15 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..analysis.atoms import Access, Node
+from ..analysis.atoms import Access, Atom, Node
 from ..analysis.cost import FREE
-from ..analysis.expr import Op, Tensor, dtype_bytes
+from ..analysis.expr import Op, Tensor, dtype_bytes, loads
 from ..analysis.stage import Stage
 from ..device import Device
 from ..profile import OP_KINDS, Profile
+from .division import BY_RECIPROCAL, OPERATIONS, by_reciprocal
 from .plan import LoopGroup, Phase, Plan
+from .vectors import halves
 
 _LINE_BYTES = 64
 _F32 = 4
@@ -150,13 +152,23 @@ class _Evaluator:
         return compute, traffic
 
     def _compute(self, group: LoopGroup, phase: Phase) -> float:
-        points = math.prod(phase.inner_extent(d) for d in group.dims)
-        per_register = self._plan.vector_bytes // _F32
-        vectors = points if group.lanes == 1 else points / per_register
-        spent = vectors * sum(stage_ns(n.stage, self._profile) for n in group.nodes)
+        registers = _registers(group, phase, self._plan.vector_bytes // _F32)
+        spent = registers * sum(self._node_ns(n, group) for n in group.nodes)
         if group.lanes > 1:
             spent += self._profile.fold_ns * sum(_folds(n, group, phase) for n in group.nodes)
         return spent
+
+    def _node_ns(self, node: Node, group: LoopGroup) -> float:
+        """Return what a register of a node's points takes, divisions by a reciprocal if so made."""
+        spent = stage_ns(node.stage, self._profile)
+        if group.lanes == 1 or not by_reciprocal(self._plan.vector_bytes):
+            return spent
+        settled = sum(
+            op.name == "Div" and op.dtype in BY_RECIPROCAL and _is_settled(op, node, group.dims[-1])
+            for op in node.stage.operations
+        )
+        each = self._profile.op_ns["divide"] - OPERATIONS * self._profile.op_ns["light"]
+        return spent - settled * each
 
     def _is_outside(self, tensor: Tensor, phase: Phase) -> bool:
         """Return whether a tensor comes from, or goes to, beyond the tile."""
@@ -172,6 +184,22 @@ class _Evaluator:
         # A copy reads what it writes: its time less the reading is the writing's.
         writing = 2.0 / copied - 1.0 / row.read
         return moved * max(writing, 0.5 / copied) * row.threads
+
+
+def _registers(group: LoopGroup, phase: Phase, lanes: int) -> float:
+    """Return the vector registers of a tile's points, those of a ragged end not all full."""
+    if not group.dims:
+        return 1.0
+    *outer, vector = (phase.inner_extent(d) for d in group.dims)
+    whole, left = divmod(vector, group.lanes)
+    full = whole * max(1.0, group.lanes / lanes)
+    return math.prod(outer) * (full + sum(max(1.0, width / lanes) for width in halves(left)))
+
+
+def _is_settled(quotient: Op, node: Node, vector: Atom) -> bool:
+    """Return whether a quotient's divisor is the same in all lanes, and its dividend is not."""
+    moving = [any(node.reads[ld].stride(vector) != 0 for ld in loads(a)) for a in quotient.args]
+    return moving == [True, False]
 
 
 def _folds(node: Node, group: LoopGroup, phase: Phase) -> int:

@@ -125,11 +125,5 @@ def _even(block: int, trips: int) -> int:
     return next((b for b in range(block, block // 2, -1) if trips % b == 0), block)
 
 
-def halves(extent: int) -> list[int]:
-    """Return powers of two, largest first, that add up to `extent`."""
-    bits = range(extent.bit_length() - 1, -1, -1)
-    return [1 << bit for bit in bits if extent >> bit & 1]
-
-
 def sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:
     return stmts[0] if len(stmts) == 1 else tirx.SeqStmt(stmts)

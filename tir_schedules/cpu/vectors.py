@@ -67,6 +67,12 @@ def lanes_for(nodes: list[Node], extent: int, device: Device) -> int:
     return lanes
 
 
+def halves(extent: int) -> list[int]:
+    """Return powers of two, largest first, that add up to `extent`."""
+    bits = range(extent.bit_length() - 1, -1, -1)
+    return [1 << bit for bit in bits if extent >> bit & 1]
+
+
 def _long_chains(nodes: list[Node], device: Device) -> bool:
     """Return whether the nest is polynomials out of cache, which more registers overlap better.
 
