@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tir_schedules.analysis.expr import Tensor
 from tir_schedules.analysis.summary import COMPUTE, LIGHT
 
+from .delta import Delta
 from .fusion_plan import homes
 from .group import Group
 from .judge import ExactJudge
@@ -20,16 +21,22 @@ from .op_graph import OpGraph, OpNode
 _MOST_READERS = 3
 # Worth it from a twentieth of the time on: below, the evaluator can't tell.
 _GAIN = 0.95
+# What the delta-evaluator says of a tensor may be that much less than the latency-evaluator.
+_MARGIN = 2.0
 
 
-def recompute(graph: OpGraph, groups: Sequence[Group], exact: ExactJudge) -> list[Group]:
+def recompute(
+    graph: OpGraph, groups: Sequence[Group], exact: ExactJudge, delta: Delta
+) -> list[Group]:
     """Return the groups with cheap ops copied into their readers where that is predicted to pay."""
-    return _Copies(graph, groups, exact).run()
+    return _Copies(graph, groups, exact, delta).run()
 
 
 class _Copies:
-    def __init__(self, graph: OpGraph, groups: Sequence[Group], exact: ExactJudge) -> None:
-        self._graph, self._exact = graph, exact
+    def __init__(
+        self, graph: OpGraph, groups: Sequence[Group], exact: ExactJudge, delta: Delta
+    ) -> None:
+        self._graph, self._exact, self._delta = graph, exact, delta
         self._home = homes(groups)
         self._pinned: set[int] = set()  # tensors that copies read: they must stay in memory
 
@@ -61,17 +68,24 @@ class _Copies:
 
     def _try(self, node: OpNode, readers: list[Group]) -> None:
         home = self._home[id(node)]
+        before = self._total([home, *readers])
+        if before is None or self._most(node, readers) < (1.0 - _GAIN) * before:
+            return
         grown = [reader.with_copy(node) for reader in readers]
         less = home.without(node)
-        before = self._total([home, *readers])
         after = self._total([*([less] if less.nodes else []), *grown])
-        if before is None or after is None or after > _GAIN * before:
+        if after is None or after > _GAIN * before:
             return
         self._pinned |= {id(t) for t in node.inputs}
         for old, new in zip((home, *readers), (less, *grown), strict=True):
             for member in old.nodes:
                 if self._home[id(member)] is old:
                     self._home[id(member)] = new
+
+    def _most(self, node: OpNode, readers: list[Group]) -> float:
+        """Return the most that copies can save: the tensor, written and read, and maybe a call."""
+        crossings = (1 + len(readers)) * self._delta.crossing_ns(node.outputs[0])
+        return _MARGIN * crossings + self._delta.kernel_ns(0.0, 0.0)
 
     def _total(self, groups: list[Group]) -> float | None:
         answers = [self._exact.group(group) for group in groups]

@@ -47,13 +47,14 @@ class StitchPlanner:
                 absorb_epilogues(node, home, fuel.spend)
         units = Units(list({id(g): g for g in home.values()}.values()))
         exact = ExactJudge(units, self._device, self._kernels)
-        chosen = self._search(units, exact)
+        delta = Delta(self._device)
+        chosen = self._search(units, exact, delta)
         kernels = [fuel.cut(p.nodes, exact) for p in chosen]
         taken = {n for kernel in kernels for n in kernel}
         groups = [units.union(kernel) for kernel in kernels if kernel]
         groups += [u.group for n, u in enumerate(units.units) if n not in taken]
         if not fuel.is_out:
-            groups = recompute(graph, groups, exact)
+            groups = recompute(graph, groups, exact, delta)
         ordered = execution_order(groups)
         return FusionPlan(
             graph,
@@ -63,9 +64,8 @@ class StitchPlanner:
             partial(forecast, kernels, units, exact, self._device),
         )
 
-    def _search(self, units: Units, exact: ExactJudge) -> list[Pattern]:
+    def _search(self, units: Units, exact: ExactJudge, delta: Delta) -> list[Pattern]:
         """Return the best of the beam's plans as the latency-evaluator sees them."""
-        delta = Delta(self._device)
         fast = FastJudge(units, delta, self._device, self._skeletons)
         dag = units.dag
         plans = assemble(dag, candidates(dag, fast))

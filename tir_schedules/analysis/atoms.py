@@ -8,6 +8,7 @@ every affine access is a dot product of atoms and strides.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from .expr import Axis, Expr, Linear, Load, Tensor, Term
@@ -81,6 +82,14 @@ class Space:
     kernel: Kernel
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
+
+    @functools.cached_property
+    def incoming(self) -> dict[int, list[Edge]]:
+        """The edges to each consumer, by its id."""
+        found: dict[int, list[Edge]] = {}
+        for edge in self.edges:
+            found.setdefault(id(edge.consumer), []).append(edge)
+        return found
 
     def producer(self, tensor: Tensor) -> Node | None:
         return next((n for n in self.nodes if n.stage.out is tensor), None)

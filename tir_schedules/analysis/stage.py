@@ -40,7 +40,7 @@ class Stage:
     def reduced(self) -> tuple[Axis, ...]:
         return tuple(a for a in self.axes if a.is_reduce)
 
-    @property
+    @functools.cached_property
     def domain(self) -> int:
         """Return the number of points the stage visits."""
         count = 1

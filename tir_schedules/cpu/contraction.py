@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..analysis.atoms import Access, Atom, Node
 from ..analysis.summary import is_contraction
 from ..device import Device
-from .vectors import vector_atom
+from .vectors import own_vector
 
 _LANE_REGISTERS = 2
 _ROWS = {64: 12, 32: 6, 16: 6}  # accumulators: 24 of 32 registers (AVX-512), 12 of 16 otherwise
@@ -36,7 +36,7 @@ def register_tile(node: Node, device: Device) -> RegisterTile | None:
     """Return the register tile of a contraction, None if its operands do not allow one."""
     if not is_contraction(node.stage):
         return None
-    lane = vector_atom(node, node.atoms)
+    lane = own_vector(node)
     if lane is None or lane not in node.spatial:
         return None
     along = [a for a in node.reads.values() if a.stride(lane) == 1]

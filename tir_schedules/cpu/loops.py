@@ -6,7 +6,7 @@ made and read at the same point of one nest never touches memory.
 
 from __future__ import annotations
 
-from ..analysis.atoms import Atom, Edge, Node
+from ..analysis.atoms import Atom, Node, Space
 from ..device import Device
 from . import guards
 from .contraction import lanes_of, register_tile, rows_of
@@ -22,7 +22,7 @@ class _Nest:
 
 
 def group_loops(
-    nodes: tuple[Node, ...], edges: tuple[Edge, ...], phase: Phase, device: Device
+    nodes: tuple[Node, ...], space: Space, phase: Phase, device: Device
 ) -> tuple[LoopGroup, ...]:
     """Return loop nests in execution order."""
     nests: list[_Nest] = []
@@ -30,7 +30,7 @@ def group_loops(
     for node in nodes:
         inside = phase.inside(node.atoms)
         vector = vector_atom(node, inside)
-        first = _earliest(node, edges, home, inside)
+        first = _earliest(node, space, home, inside)
         for position in range(first, len(nests)):
             if _join(nests[position], node, inside, vector):
                 break
@@ -41,12 +41,10 @@ def group_loops(
     return tuple(_finish(nest, phase, device) for nest in nests)
 
 
-def _earliest(
-    node: Node, edges: tuple[Edge, ...], home: dict[int, int], inside: tuple[Atom, ...]
-) -> int:
+def _earliest(node: Node, space: Space, home: dict[int, int], inside: tuple[Atom, ...]) -> int:
     first = 0
-    for edge in edges:
-        if edge.consumer is not node or id(edge.producer) not in home:
+    for edge in space.incoming.get(id(node), ()):
+        if id(edge.producer) not in home:
             continue
         same_point = not edge.producer.reduced and not edge.loose
         same_point = same_point and set(edge.producer.atoms) >= set(inside)

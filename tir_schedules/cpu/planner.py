@@ -108,55 +108,45 @@ def runs_serial(plan: Plan, device: Device) -> bool:
 
 def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list[Node], Tiling]]:
     """Split the nodes into phases, each with a tiling that keeps the machine busy."""
+    if not structure:
+        return [(list(space.nodes), _one_tile(list(space.nodes), space, device))]
     out: list[tuple[list[Node], Tiling]] = []
     place: dict[int, int] = {}
-    producers: dict[int, list[Node]] = {}
-    for edge in space.edges:
-        producers.setdefault(id(edge.consumer), []).append(edge.producer)
+    work = {id(n): work_regions((n,), device) for n in space.nodes}
     for node in space.nodes:
-        alone = choose_tiling([node], space.edges, device)
+        alone = choose_tiling([node], space, device)
         # Not before its producers; an independent node in between ends no phase.
-        first = max((place[id(p)] for p in producers.get(id(node), ())), default=0)
-        for number in range(first, len(out)):
+        made = (place[id(e.producer)] for e in space.incoming.get(id(node), ()))
+        for number in range(max(made, default=0), len(out)):
             current, tiling = out[number]
-            joined = choose_tiling([*current, node], space.edges, device)
-            if _worth_joining(tiling, alone, joined, [*current, node], device, structure):
-                out[number] = ([*current, node], joined)
+            nodes = [*current, node]
+            joined = choose_tiling(nodes, space, device)
+            if _worth_joining(tiling, alone, joined, sum(work[id(n)] for n in nodes)):
+                out[number] = (nodes, joined)
                 place[id(node)] = number
                 break
         else:
             place[id(node)] = len(out)
             out.append(([node], alone))
-    if structure:
-        return out
-    return [(list(space.nodes), _one_tile(list(space.nodes), space, device))]
+    return out
 
 
 def _one_tile(nodes: list[Node], space: Space, device: Device) -> Tiling:
-    tiling = choose_tiling(nodes, space.edges, device)
+    tiling = choose_tiling(nodes, space, device)
     if tiling.partial:
         return Tiling((), {})
     return tiling
 
 
-def _worth_joining(
-    before: Tiling,
-    alone: Tiling,
-    joined: Tiling,
-    nodes: list[Node],
-    device: Device,
-    structure: bool,
-) -> bool:
-    if not structure:
-        return True
-    tiles = int(work_regions(nodes, device) / _TILE_REGIONS)
-    enough = min(WANTED_TILES // 4, max(2, tiles))
+def _worth_joining(before: Tiling, alone: Tiling, joined: Tiling, work: float) -> bool:
+    """Return whether nodes of that much work have tiles enough together."""
+    enough = min(WANTED_TILES // 4, max(2, int(work / _TILE_REGIONS)))
     return joined.tiles() >= min(enough, max(before.tiles(), alone.tiles()))
 
 
 def _phase(nodes: list[Node], tiling: Tiling, space: Space, device: Device) -> Phase:
     draft = Phase(tuple(nodes), tiling.tile, tiling.chunks, (), tiling.partial)
-    groups = group_loops(draft.nodes, space.edges, draft, device)
+    groups = group_loops(draft.nodes, space, draft, device)
     return Phase(draft.nodes, draft.tile, draft.chunks, groups, draft.partial)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..analysis.atoms import Atom, Edge, Node
+from ..analysis.atoms import Atom, Edge, Node, Space
 from ..analysis.expr import dtype_bytes
 from ..device import Device
 from .contraction import register_tile, tile_atoms
-from .vectors import vector_atom
+from .vectors import own_vector
 
 WANTED_TILES = 64  # a fixed number: partial sums are split by shape, never by thread count
 _LANE_CHUNK = 64  # chunks of a vector atom are whole strips of lanes
@@ -30,10 +30,11 @@ class Tiling:
         )
 
 
-def choose_tiling(nodes: list[Node], edges: tuple[Edge, ...], device: Device) -> Tiling:
+def choose_tiling(nodes: list[Node], space: Space, device: Device) -> Tiling:
     """Return the tiling of a phase of these nodes; it may have a single tile."""
     mine = {id(n) for n in nodes}
-    inner_edges = [e for e in edges if id(e.producer) in mine and id(e.consumer) in mine]
+    into = (e for n in nodes for e in space.incoming.get(id(n), ()))
+    inner_edges = [e for e in into if id(e.producer) in mine]
     loose = {a for e in inner_edges for a in e.loose}
     lead = max(nodes, key=lambda n: n.stage.domain)
     common = [a for a in lead.spatial if all(a in n.spatial for n in nodes) and a not in loose]
@@ -51,9 +52,7 @@ def choose_tiling(nodes: list[Node], edges: tuple[Edge, ...], device: Device) ->
 
 
 def _spatial_tiling(nodes: list[Node], common: list[Atom], lead: Node, device: Device) -> Tiling:
-    vector_atoms = {
-        vector_atom(n, n.atoms) for n in nodes if n.stage.domain * 4 >= lead.stage.domain
-    }
+    vector_atoms = {own_vector(n) for n in nodes if n.stage.domain * 4 >= lead.stage.domain}
     tile = [a for a in common if a not in vector_atoms]
     chunks: dict[Atom, int] = {}
     for atom in (a for a in common if a in vector_atoms):
@@ -108,7 +107,7 @@ def _reduction_tiling(
             continue
         chunk = -(-atom.extent // WANTED_TILES)
         large = (n for n in nodes if n.stage.domain * 4 >= lead.stage.domain)
-        if any(vector_atom(n, n.atoms) is atom for n in large):
+        if any(own_vector(n) is atom for n in large):
             chunk = -(-chunk // _LANE_CHUNK) * _LANE_CHUNK
         if chunk >= atom.extent:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from ..analysis.atoms import Access, Atom, Node
@@ -37,6 +38,12 @@ def vector_atom(node: Node, atoms: tuple[Atom, ...]) -> Atom | None:
         if best is None or key > best:
             best, chosen = key, atom
     return chosen
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def own_vector(node: Node) -> Atom | None:
+    """Return `vector_atom` of all atoms of a node, found once: tilings ask again and again."""
+    return vector_atom(node, node.atoms)
 
 
 def _footprint(access: Access, atoms: tuple[Atom, ...]) -> int:
