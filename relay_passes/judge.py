@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tir_schedules.analysis.expr import Tensor
+import math
+
 from tir_schedules.cpu.accept import MAX_STAGES, accept, accepted_plan
 from tir_schedules.cpu.latency import estimate
 from tir_schedules.device import Device
@@ -23,7 +24,9 @@ class FastJudge:
         rows = [_facts(u, delta) for u in units.units]
         self._work = [row[0] for row in rows]
         self._stages = [row[1] for row in rows]
-        self._crossing: dict[int, float] = {}
+        self._reads = [frozenset(map(id, unit.reads)) for unit in units.units]
+        tensors = (t for unit in units.units for t in (*unit.reads, *unit.makes))
+        self._crossing = {id(t): delta.crossing_ns(t) for t in tensors}
         self._alone = [
             0.0 if unit.refusal else self._kernel_ns(frozenset((index,)))
             for index, unit in enumerate(units.units)
@@ -47,22 +50,13 @@ class FastJudge:
         return self._accepted[key]
 
     def _kernel_ns(self, nodes: Nodes) -> float:
-        units, read, made = self._units.units, {}, {}
-        for index in nodes:
-            unit = units[index]
-            for tensor in unit.reads:
-                read[id(tensor)] = tensor
-            for tensor in unit.makes:
-                made[id(tensor)] = tensor
-        moved = [t for key, t in read.items() if key not in made]
-        moved += [t for t in made.values() if self._units.leaves(t, nodes)]
-        traffic = sum(self._crossing_ns(t) for t in moved)
+        read = set().union(*(self._reads[n] for n in nodes))
+        made = {id(t): t for n in nodes for t in self._units.units[n].makes}
+        moved = read.difference(made)
+        moved.update(key for key, t in made.items() if self._units.leaves(t, nodes))
+        # Rounded once, so that the order of a set does not show.
+        traffic = math.fsum(self._crossing[key] for key in moved)
         return self._delta.kernel_ns(sum(self._work[n] for n in nodes), traffic)
-
-    def _crossing_ns(self, tensor: Tensor) -> float:
-        if id(tensor) not in self._crossing:
-            self._crossing[id(tensor)] = self._delta.crossing_ns(tensor)
-        return self._crossing[id(tensor)]
 
 
 class ExactJudge:

@@ -38,6 +38,7 @@ class _Copies:
     ) -> None:
         self._graph, self._exact, self._delta = graph, exact, delta
         self._home = homes(groups)
+        self._known: dict[int, tuple[Group, frozenset[int]]] = {}  # with groups, so that ids last
         self._pinned: set[int] = set()  # tensors that copies read: they must stay in memory
 
     def run(self) -> list[Group]:
@@ -64,7 +65,13 @@ class _Copies:
 
     def _in_memory(self, tensor: Tensor) -> bool:
         maker = self._graph.maker(tensor)
-        return maker is None or any(t is tensor for t in self._home[id(maker)].outputs())
+        return maker is None or id(tensor) in self._outputs(self._home[id(maker)])
+
+    def _outputs(self, group: Group) -> frozenset[int]:
+        """Return the ids of a group's outputs, found once."""
+        if id(group) not in self._known:
+            self._known[id(group)] = group, frozenset(map(id, group.outputs()))
+        return self._known[id(group)][1]
 
     def _try(self, node: OpNode, readers: list[Group]) -> None:
         home = self._home[id(node)]
