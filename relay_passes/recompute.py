@@ -90,9 +90,11 @@ class _Copies:
                     self._home[id(member)] = new
 
     def _most(self, node: OpNode, readers: list[Group]) -> float:
-        """Return the most that copies can save: the tensor, written and read, and maybe a call."""
+        """Return the most that copies can save: the tensor, written and read, or a whole kernel."""
+        home = self._home[id(node)]
         crossings = (1 + len(readers)) * self._delta.crossing_ns(node.outputs[0])
-        return _MARGIN * crossings + self._delta.kernel_ns(0.0, 0.0)
+        alone = self._exact.group(home)[1] if len(home.nodes) == 1 else 0.0
+        return _MARGIN * crossings + alone
 
     def _total(self, groups: list[Group]) -> float | None:
         answers = [self._exact.group(group) for group in groups]

@@ -2,12 +2,11 @@
 
 A kernel of several passes reads memory in the first one only; in the others the hardware
 prefetchers fall idle. The next nest that walks an input's elements asks for the next tile's part of
-it: residual + LayerNorm from memory takes 0.82 of the time, 2 threads. A tile that fills the cache
+it. A tile that fills the cache
 would be pushed out of it by the next one, and a kernel of one pass has no such nest: the nest that
 reads first then asks a few KiB ahead, for arithmetic fills the reorder buffer and loads behind it
-start too late (squeeze-and-excite: 0.75 of the time, bias + GELU 0.8).
-`scripts/bench_memory.py --sizes memory --names residual_layernorm,squeeze_excite,bias_gelu`, a Xeon
-with 2 MiB of L2.
+start too late. `scripts/bench_memory.py --sizes memory` shows what each gains once `Plan.fetched`
+is left empty.
 """
 
 from __future__ import annotations
