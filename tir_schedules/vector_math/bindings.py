@@ -17,7 +17,6 @@ NAN = float("nan")
 SIGN_BIT = 0x80000000
 # Adding 1.5 * 2**23 rounds a float32 to an integer, left in the low bits of the sum.
 ROUND_F32 = 12582912.0
-_ROUND_F32_BITS = 0x4B400000
 EXPONENT_BIAS = 127
 MANTISSA_BITS = 23
 
@@ -91,9 +90,13 @@ def low_bits_as_exponent(rounded: Expr) -> Expr:
     return tirx.reinterpret(F32, bits(rounded) << tirx.IntImm("uint32", MANTISSA_BITS))
 
 
-def times_power_of_two(mantissa: Expr, rounded: Expr) -> Expr:
-    """Return mantissa * 2**n, rounded once, for rounded = ROUND_F32 + n."""
-    n = bits(rounded, "int32") - tirx.IntImm("int32", _ROUND_F32_BITS)
+def nearest_integer(x: Expr) -> Expr:
+    """Return the float32 x as the nearest int32, ties to even; the least int32 of NaN."""
+    return tirx.call_llvm_pure_intrin("int32", "llvm.lrint", x)
+
+
+def times_power_of_two(mantissa: Expr, n: Expr) -> Expr:
+    """Return mantissa * 2**n of an int32 n, rounded once."""
     return tirx.call_llvm_pure_intrin(F32, "llvm.ldexp", mantissa, n)
 
 

@@ -4,6 +4,8 @@ Below 2**-115 the power of two is built 2**64 too large and the product scaled d
 a subnormal result is rounded once; above, 2**(n-1) and a factor of 2 keep n = 128 in range.
 Clamping the argument makes overflow and underflow come out as inf and 0 with no further test.
 VSCALEFPS, where the target has it, does all of that by itself (LLVM 22 makes it of `llvm.ldexp`).
+There exp2 needs no clamp above either: VCVTPS2DQ gives -2**31 beyond the integers, the polynomial
+of what is left overflows, and infinity times any power of two is infinity.
 """
 
 import math
@@ -20,6 +22,7 @@ from .bindings import (
     f32,
     fma,
     horner,
+    nearest_integer,
     times_power_of_two,
 )
 from .bindings import low_bits_as_exponent as power_of_two
@@ -52,26 +55,35 @@ def exp(lets: Bindings, x: Expr) -> Expr:
     """Return e**x of a float32 x: exp(-inf) = 0, exp(x > 88.73) = inf, NaN stays."""
     # 88.73 overflows already and -103.98 is the last to give a subnormal.
     x = lets.let("x", at_most(at_least(lets.let("x", x), -104.0), 89.0))
+    if lets.scalef:
+        whole = lets.let("whole", nearest_integer(x * f32(LOG2_E)))
+        n = lets.let("n", tirx.Cast("float32", whole))
+        return times_power_of_two(horner(_below(lets, x, n), EXP), whole)
     tiny = x < f32(-80.0)
-    magic = f32(ROUND_F32) if lets.scalef else lets.let("magic", _magic(tiny))
+    magic = lets.let("magic", _magic(tiny))
     rounded = lets.let("rounded", fma(x, f32(LOG2_E), magic))
     n = lets.let("n", rounded - magic)
-    r = lets.let("r", fma(n, f32(-LN2_LOW), fma(n, f32(-LN2_HIGH), x)))
-    if lets.scalef:
-        return times_power_of_two(horner(r, EXP), rounded)
-    return _scale(horner(r, EXP), rounded, tiny)
+    return _scale(horner(_below(lets, x, n), EXP), rounded, tiny)
 
 
 def exp2(lets: Bindings, x: Expr) -> Expr:
     """Return 2**x of a float32 x: exp2(-inf) = 0, exp2(x >= 128) = inf, NaN stays."""
-    x = lets.let("x", at_most(at_least(lets.let("x", x), -151.0), 128.25))
+    x = lets.let("x", at_least(lets.let("x", x), -151.0))
+    if lets.scalef:
+        whole = lets.let("whole", nearest_integer(x))
+        r = lets.let("r", x - tirx.Cast("float32", whole))
+        return times_power_of_two(horner(r, EXP2), whole)
+    x = lets.let("x", at_most(x, 128.25))
     tiny = x < f32(-115.0)
-    magic = f32(ROUND_F32) if lets.scalef else lets.let("magic", _magic(tiny))
+    magic = lets.let("magic", _magic(tiny))
     rounded = lets.let("rounded", x + magic)
     r = lets.let("r", x - (rounded - magic))
-    if lets.scalef:
-        return times_power_of_two(horner(r, EXP2), rounded)
     return _scale(horner(r, EXP2), rounded, tiny)
+
+
+def _below(lets: Bindings, x: Expr, n: Expr) -> Expr:
+    """Return x - n ln 2, rounded twice."""
+    return lets.let("r", fma(n, f32(-LN2_LOW), fma(n, f32(-LN2_HIGH), x)))
 
 
 def _magic(tiny: Expr) -> Expr:
