@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from tir_schedules.analysis.expr import Tensor
 from tir_schedules.analysis.stage import Kernel
-from tir_schedules.cpu.latency import arithmetic_ns, level_of, overlapped_ns, read_ns_per_byte
+from tir_schedules.cpu.latency import arithmetic_ns, overlapped_ns
+from tir_schedules.cpu.levels import level_of, read_ns_per_byte
 from tir_schedules.device import Device
 
 

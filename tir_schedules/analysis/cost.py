@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .expr import Expr, Load, Op, walk
+from .expr import NEVER_ABOVE_ZERO, Expr, Load, Op, walk
 
 _TRANSCENDENTAL = """exp exp2 exp10 log log2 log10 log1p tanh sigmoid erf pow sin cos tan asin acos
     atan sinh cosh asinh acosh atanh atan2 hypot fmod"""
 EXPENSIVE = frozenset(f"call:tirx.{name}" for name in _TRANSCENDENTAL.split())
-FREE = frozenset(("Cast", "call:tirx.reinterpret"))
+FREE = frozenset(("Cast", "call:tirx.reinterpret", NEVER_ABOVE_ZERO))
 
 
 def value_ops(expr: Expr) -> list[Op]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+# An Op that is its argument, and says that it is 0, below, or NaN.
+NEVER_ABOVE_ZERO = "NeverAboveZero"
+
 
 @dataclass(frozen=True, eq=False)
 class Axis:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from ..analysis.stage import Kernel
 from ..device import Device
 from .plan import Plan
-from .planner import plan_kernel, tile_limit
+from .planner import CROSSING_BYTES, plan_kernel, tile_limit
 
-_CROSSING_BYTES = 64 << 10  # what may live across a barrier: row statistics, not activations
 MAX_STAGES = 96
 
 
@@ -32,7 +31,7 @@ def refuse_plan(plan: Plan, device: Device) -> str | None:
     if plan.tile_bytes > limit:
         return f"a tile needs {plan.tile_bytes} bytes of buffers, half of L2 is {limit}"
     crossing = sum(t.bytes for t in plan.workspace)
-    if crossing > _CROSSING_BYTES:
+    if crossing > CROSSING_BYTES:
         names = ", ".join(t.name for t in plan.workspace)
         return f"no common tile: {names} ({crossing} bytes) would cross a barrier"
     return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from tvm import ir, tirx
 
-from ..analysis.expr import AxisRef, Const, Expr, Load, Op
+from ..analysis.expr import NEVER_ABOVE_ZERO, AxisRef, Const, Expr, Load, Op
 from ..vector_math import lower, nan_max, nan_min, opaque_zero
 from . import bfloat16
 
@@ -126,11 +126,14 @@ class Emitter:
             return tirx.BitwiseNot(args[0])
         if name == "Select":
             return tirx.Select(*args)
+        if name == NEVER_ABOVE_ZERO:
+            return args[0]
         short = name.removeprefix("call:tirx.")
         op = ir.Op.get(f"prim.{short}" if short in _PRIM else f"tirx.{short}")
         if expr.extra:
             args = [tirx.IntImm("uint32", expr.extra[0]), *args]
-        return lower(ir.Call(op, args, ret_ty=expr.dtype), self._scalef)
+        small = any(isinstance(a, Op) and a.name == NEVER_ABOVE_ZERO for a in expr.args)
+        return lower(ir.Call(op, args, ret_ty=expr.dtype), self._scalef, small)
 
 
 def _rounded(expr: Expr, value: ir.Expr) -> ir.Expr:

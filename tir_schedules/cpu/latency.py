@@ -17,7 +17,9 @@ from ..analysis.stage import Stage
 from ..device import Device
 from ..profile import OP_KINDS, Profile
 from .division import BY_RECIPROCAL, OPERATIONS, by_reciprocal
+from .levels import level_of, read_ns_per_byte
 from .plan import LoopGroup, Phase, Plan
+from .strips import slowdown
 from .vectors import halves
 
 _LINE_BYTES = 64
@@ -34,8 +36,6 @@ _KIND_OF = {
 }
 # A libm call for each lane; no profile measures it.
 _UNKNOWN_CALL = 16 * 10.0
-_LEVELS = ("L1", "L2", "L3", "memory")
-_SHARED = ("L3", "memory")
 # Loads run ahead of arithmetic as far as the reorder buffer reaches: a quarter stays apart.
 _APART = 0.25
 
@@ -77,19 +77,6 @@ def alone_ns(stage: Stage, device: Device) -> float:
 def overlapped_ns(compute: float, traffic: float) -> float:
     """Return the time of arithmetic and traffic that run side by side but for a part."""
     return max(compute, traffic) + _APART * min(compute, traffic)
-
-
-def level_of(size: int, device: Device) -> str:
-    """Return the smallest level that holds `size` bytes."""
-    limits = (device.l1_bytes, device.l2_bytes, device.l3_bytes)
-    levels = zip(_LEVELS, limits, strict=False)
-    return next((name for name, limit in levels if size <= limit), _LEVELS[-1])
-
-
-def read_ns_per_byte(level: str, threads: int, profile: Profile) -> float:
-    """Return what reading a byte takes each of `threads` threads that share the level."""
-    row = profile.bandwidth(level, threads)
-    return (row.threads if level in _SHARED else 1) / row.read
 
 
 def _op_ns(op: Op, profile: Profile) -> float:
@@ -146,7 +133,8 @@ class _Evaluator:
                     left = tensor.bytes - fetched.get(id(tensor), 0)
                     first = min(moved, left)
                     fetched[id(tensor)] = fetched.get(id(tensor), 0) + first
-                    traffic += self._moved_ns(first, outside, node, access)
+                    slower = slowdown(access, node, phase.tile, phase.chunks, self._device)
+                    traffic += self._moved_ns(first * slower, outside, node, access)
                     moved -= first
                 traffic += self._moved_ns(moved, home, node, access)
         return compute, traffic

@@ -13,6 +13,8 @@ from .contraction import lanes_of, register_tile, rows_of
 from .plan import LoopGroup, Phase
 from .vectors import lanes_for, vector_atom
 
+# Outputs are often as far apart as a page is wide, so their lines meet in one set of L1.
+_MOST_STREAMS = 2
 _TRANSPOSED = 8  # from this extent on, a transposed read is worth blocking
 
 
@@ -32,6 +34,8 @@ def group_loops(
         vector = vector_atom(node, inside)
         first = _earliest(node, space, home, inside)
         for position in range(first, len(nests)):
+            if _is_crowded(nests[position], node, space):
+                continue
             if _join(nests[position], node, inside, vector):
                 break
         else:
@@ -39,6 +43,16 @@ def group_loops(
             nests.append(_Nest(node, _order(node, inside, vector), vector))
         home[id(node)] = position
     return tuple(_finish(nest, phase, device) for nest in nests)
+
+
+def _is_crowded(nest: _Nest, node: Node, space: Space) -> bool:
+    """Return whether `node` adds one more stream of stores and shares no value with the nest."""
+    outputs = {id(t) for t in space.kernel.outputs}
+    streams = [n for n in nest.nodes if id(n.stage.out) in outputs]
+    if len(streams) < _MOST_STREAMS or id(node.stage.out) not in outputs:
+        return False
+    members = {id(n) for n in nest.nodes}
+    return not any(id(e.producer) in members for e in space.incoming.get(id(node), ()))
 
 
 def _earliest(node: Node, space: Space, home: dict[int, int], inside: tuple[Atom, ...]) -> int:

@@ -13,6 +13,7 @@ from ..analysis.atoms import Node, Space, atomize
 from ..analysis.coalesce import coalesce
 from ..analysis.expr import Tensor
 from ..analysis.inline import inline_stages
+from ..analysis.sign import mark_signs
 from ..analysis.stage import Kernel
 from ..analysis.widen import widen
 from ..device import Device
@@ -20,6 +21,7 @@ from .latency import alone_ns
 from .loops import group_loops
 from .plan import LoopGroup, Phase, Plan, buffer_bytes
 from .streaming import can_stream
+from .strips import extra_ns
 from .tiling import WANTED_TILES, Tiling, choose_tiling
 
 # Work, in parallel regions (`tvm-stitch calibrate`): from the first on, the tiles a kernel has are
@@ -30,6 +32,7 @@ _CUT_REGIONS = 32
 _TILE_REGIONS = 24
 _UNMEASURED_NS = 1_000.0  # a region of a profile made with one CPU
 _MAX_TASKS = 64
+CROSSING_BYTES = 64 << 10  # what may live across a barrier: row statistics, not activations
 
 
 def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
@@ -38,7 +41,7 @@ def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
         return "a tensor has no elements"
     if not kernel.outputs:
         return "no result is read"
-    reduced = inline_stages(widen(kernel))
+    reduced = mark_signs(inline_stages(widen(kernel)))
     space = coalesce(atomize(reduced))
     return plan_space(space, device)
 
@@ -121,7 +124,9 @@ def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list
             current, tiling = out[number]
             nodes = [*current, node]
             joined = choose_tiling(nodes, space, device)
-            if _worth_joining(tiling, alone, joined, sum(work[id(n)] for n in nodes)):
+            enough = _worth_joining(tiling, alone, joined, sum(work[id(n)] for n in nodes))
+            apart = [(current, tiling), ([node], alone)]
+            if enough and not _strips_cost_more((nodes, joined), apart, space, device):
                 out[number] = (nodes, joined)
                 place[id(node)] = number
                 break
@@ -142,6 +147,27 @@ def _worth_joining(before: Tiling, alone: Tiling, joined: Tiling, work: float) -
     """Return whether nodes of that much work have tiles enough together."""
     enough = min(WANTED_TILES // 4, max(2, int(work / _TILE_REGIONS)))
     return joined.tiles() >= min(enough, max(before.tiles(), alone.tiles()))
+
+
+def _strips_cost_more(
+    joined: tuple[list[Node], Tiling],
+    apart: list[tuple[list[Node], Tiling]],
+    space: Space,
+    device: Device,
+) -> bool:
+    """Return whether one phase walks rows in strips at a higher price than two cross a barrier."""
+    outputs = {id(t) for t in space.kernel.outputs}
+
+    def extra(nodes: list[Node], tiling: Tiling) -> float:
+        return extra_ns(nodes, tiling.tile, tiling.chunks, outputs, device)
+
+    more = extra(*joined) - sum(extra(*part) for part in apart)
+    (before, _), ([node], _) = apart
+    made = {id(n.stage.out) for n in before} - outputs
+    crossing = {id(t): t.bytes for a in node.reads.values() if id(t := a.tensor) in made}
+    if sum(crossing.values()) > CROSSING_BYTES:
+        return False
+    return more > region_ns(device)
 
 
 def _phase(nodes: list[Node], tiling: Tiling, space: Space, device: Device) -> Phase:

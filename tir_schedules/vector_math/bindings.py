@@ -26,10 +26,11 @@ class Bindings:
 
     Comparisons are repeated, not bound: TVM aborts on a Let whose value is a bool vector.
     `scalef`: the target scales by powers of two in one instruction (AVX-512's VSCALEFPS).
+    `never_above_zero`: what a function is called on is at most 0, or NaN.
     """
 
-    def __init__(self, scalef: bool = False) -> None:
-        self.scalef = scalef
+    def __init__(self, scalef: bool = False, never_above_zero: bool = False) -> None:
+        self.scalef, self.never_above_zero = scalef, never_above_zero
         self._bound: list[tuple[tirx.Var, Expr]] = []
 
     def let(self, name: str, value: Expr) -> Expr:

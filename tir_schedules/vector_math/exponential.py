@@ -54,7 +54,8 @@ GRADUAL = 64
 def exp(lets: Bindings, x: Expr) -> Expr:
     """Return e**x of a float32 x: exp(-inf) = 0, exp(x > 88.73) = inf, NaN stays."""
     # 88.73 overflows already and -103.98 is the last to give a subnormal.
-    x = lets.let("x", at_most(at_least(lets.let("x", x), -104.0), 89.0))
+    x = at_least(lets.let("x", x), -104.0)
+    x = lets.let("x", x if lets.never_above_zero else at_most(x, 89.0))
     if lets.scalef:
         whole = lets.let("whole", nearest_integer(x * f32(LOG2_E)))
         n = lets.let("n", tirx.Cast("float32", whole))

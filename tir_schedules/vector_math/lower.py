@@ -37,7 +37,7 @@ _LIBM = {"float64": ("tanh", "sinh", "cosh"), "float32": ("sinh", "cosh")}
 
 
 def lower(
-    node: Expr | tirx.Stmt | tirx.PrimFunc, scalef: bool = False
+    node: Expr | tirx.Stmt | tirx.PrimFunc, scalef: bool = False, never_above_zero: bool = False
 ) -> Expr | tirx.Stmt | tirx.PrimFunc:
     """Replace every call in `FUNCTIONS` by selects, shifts and fused multiply-adds.
 
@@ -47,17 +47,18 @@ def lower(
              T.tanh(d) -> llvm.tanh(d)                                  # which calls libm
     In a statement or PrimFunc the Lets become local buffers at once; a kernel put together from
     lowered expressions needs `materialise_lets` (which says why) before it is compiled.
-    `scalef` may be set for a target with AVX-512.
+    `scalef` may be set for a target with AVX-512, `never_above_zero` where all arguments are so.
     Results are within 4 ulp of the correctly rounded value, and exact at 0, +-inf, NaN, overflow
     and underflow (scripts/sweep_vector_math.py), with or without fused multiply-add; pow needs it.
     """
-    rewrite = functools.partial(_rewrite, scalef=scalef)
+    known = functools.partial(Bindings, scalef, never_above_zero)
+    rewrite = functools.partial(_rewrite, bindings=known)
     lowered = tvm_ffi.structural_map(node, [(Call, rewrite)], order="post")
     kernel = isinstance(node, tirx.Stmt | tirx.PrimFunc)
     return materialise_lets(lowered) if kernel else lowered
 
 
-def _rewrite(call: Call, scalef: bool) -> Expr:
+def _rewrite(call: Call, bindings: Callable[[], Bindings]) -> Expr:
     if not isinstance(call.op, Op):
         return call
     name, dtype = call.op.name.rpartition(".")[2], str(call.ty.dtype)
@@ -66,7 +67,7 @@ def _rewrite(call: Call, scalef: bool) -> Expr:
     if name in _LIBM.get(wide, ()):
         result = tirx.call_llvm_pure_intrin(wide, f"llvm.{name}", *args)
     elif name in FUNCTIONS and wide == "float32":
-        lets = Bindings(scalef)
+        lets = bindings()
         result = lets.close(FUNCTIONS[name](lets, *args))
     else:
         return call
