@@ -14,8 +14,9 @@ from ..analysis.expr import Tensor, dtype_bytes
 from ..device import Device
 from .levels import level_of, read_ns_per_byte
 
-# Of (2048, 1024) and (4096, 512) in strips of 256 and 128 bytes: twice and three times whole rows.
-_WIDER_BYTES = 256
+# `bench_plans.py --names traps` and softmax over axis 1 of (1, 1024, 1024) to (1, 4096, 2048): 256
+# to 1500 fit, the more so the larger the tensor.
+_WIDER_BYTES = 640
 _LINE_BYTES = 64
 
 
