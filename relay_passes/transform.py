@@ -2,7 +2,16 @@
 
 from tvm.ir.transform import PassContext, Sequential
 
+from .channels_last import ChannelsLast
 from .fold_small import FoldSmallConstants
+from .pack_weights import PackWeights
 from .stitch_ops import StitchOps
 
-__all__ = ["FoldSmallConstants", "PassContext", "Sequential", "StitchOps"]
+__all__ = [
+    "ChannelsLast",
+    "FoldSmallConstants",
+    "PackWeights",
+    "PassContext",
+    "Sequential",
+    "StitchOps",
+]

@@ -21,6 +21,7 @@ from tvm_stitch import pipeline, targets
 from tvm_stitch.advice import Advice
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend import ImportedModel, import_model
+from tvm_stitch.packing import packed
 from tvm_stitch.report import Report
 from tvm_stitch.runtime import cpu_features, library
 from tvm_stitch.runtime.artifact import Meta, Tensor
@@ -167,7 +168,8 @@ def _asked(
     threads = available_cpus() if threads is None else threads
     tvm_target = targets.resolve(target, threads)
     measured = _profile(profile, Device.detect(tvm_target, threads)) if profile else None
-    return _Asked(import_model(model, shapes), tvm_target, threads, measured)
+    imported = packed(import_model(model, shapes), tvm_target)
+    return _Asked(imported, tvm_target, threads, measured)
 
 
 def _lower(

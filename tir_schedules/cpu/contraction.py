@@ -10,13 +10,16 @@ import math
 from dataclasses import dataclass
 
 from ..analysis.atoms import Access, Atom, Node
+from ..analysis.expr import dtype_bytes
 from ..analysis.summary import is_contraction
 from ..device import Device
 from .vectors import own_vector
 
 _LANE_REGISTERS = 2
-_ROWS = {64: 12, 32: 6, 16: 6}  # accumulators: 24 of 32 registers (AVX-512), 12 of 16 otherwise
-_WINDOW_ROWS = 8
+# Rows of a register tile: 28 accumulators of 32 registers (AVX-512), 12 of 16 otherwise.
+_ROWS = {64: 14, 32: 6, 16: 6}
+_LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
+_STARTING = 0.5  # what a block of rows costs before its first step, in rows
 _ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
 _FEW_ROW_BLOCKS = 4
 _LANE_STRIPS = 2
@@ -24,15 +27,22 @@ _LANE_STRIPS = 2
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """`row` and `lane` are atoms of the output; a tile takes `row_chunk` x `lane_chunk` of them."""
+    """The atoms of a contraction's output by the operands that move along them.
 
-    row: Atom
+    `lane` runs along the lanes of one operand, the weight; the other, `moving`, is a scalar for
+    each `row`. Along `panels` the weight alone moves too, along `pixels` the other operand alone,
+    along `batch` both.
+    """
+
     lane: Atom
-    row_chunk: int
-    lane_chunk: int
+    row: Atom
+    panels: tuple[Atom, ...]
+    pixels: tuple[Atom, ...]
+    batch: tuple[Atom, ...]
+    moving: Access
 
 
-def register_tile(node: Node, device: Device) -> RegisterTile | None:
+def register_tile(node: Node) -> RegisterTile | None:
     """Return the register tile of a contraction, None if its operands do not allow one."""
     if not is_contraction(node.stage):
         return None
@@ -41,59 +51,92 @@ def register_tile(node: Node, device: Device) -> RegisterTile | None:
         return None
     along = [a for a in node.reads.values() if a.stride(lane) == 1]
     across = [a for a in node.reads.values() if a.stride(lane) == 0 and _moves(a, node)]
-    rows = [
-        atom
-        for atom in node.spatial
-        if atom is not lane
-        and all(a.stride(atom) == 0 for a in along)
-        and any(a.stride(atom) not in (0, None) for a in across)
-    ]
-    if not along or not rows:
+    if not along or not across:
         return None
-    row = max(rows, key=lambda a: a.extent)
-    lane_chunk = min(lane.extent, device.vector_bytes // 4 * _LANE_REGISTERS * _LANE_STRIPS)
-    row_chunk = _ROW_BLOCKS * rows_of(node, device)
-    others = math.prod(a.extent for a in node.spatial if a not in (row, lane))
-    tiles = others * -(-row.extent // row_chunk) * -(-lane.extent // lane_chunk)
-    if tiles < 4 * device.threads:
-        row_chunk = _FEW_ROW_BLOCKS * rows_of(node, device)
-    return RegisterTile(row, lane, min(row.extent, row_chunk), lane_chunk)
+    rest = [a for a in node.spatial if a is not lane]
+    still = [a for a in rest if all(w.stride(a) == 0 for w in along)]
+    rows = [a for a in still if any(x.stride(a) not in (0, None) for x in across)]
+    if not rows:
+        return None
+    # Of equals the one whose rows lie closest: pixels of a line, not lines.
+    row = max(rows, key=lambda a: (a.extent, -min(abs(x.stride(a) or 0) for x in across)))
+    panels = tuple(a for a in rest if all(x.stride(a) == 0 for x in across))
+    return RegisterTile(
+        lane,
+        row,
+        panels,
+        pixels=tuple(a for a in still if a is not row and a not in panels),
+        batch=tuple(a for a in rest if a not in still and a not in panels),
+        moving=max(across, key=lambda x: x.tensor.bytes),
+    )
 
 
-def rows_of(node: Node, device: Device) -> int:
-    """Return the rows of a register tile, fewer where windows make the reduction several loops.
+def rows_of(extent: int, device: Device) -> int:
+    """Return the rows of a register tile: as many as registers hold, or what leaves no small rest.
 
-    On Zen 5, 12 rows by 2 registers in tiles of 132 x 64 reach 216-241 GFLOP/s a core on unpacked
-    products of 128 x 768 x 768 to 128 x 768 x 3072; 8 rows fall to 160 where rows are 12 KiB
-    apart. A 3 x 3 convolution of 28 x 28 runs at 74 with 8 rows, at 20 with 12.
+    197 rows are 16 blocks of 12 and one of 5 rather than 14 of 14 and one of 1.
     """
-    rows = _ROWS[device.vector_bytes]
-    return rows if len(node.reduced) < 2 else min(rows, _WINDOW_ROWS)
+
+    def cost(rows: int) -> float:
+        whole, rest = divmod(extent, rows)
+        blocks = [rows] * whole + [rest] * bool(rest)
+        return sum(max(n, _LEAST_ROWS) + _STARTING for n in blocks)
+
+    most = min(_ROWS[device.vector_bytes], extent)
+    return min(range(most, 0, -1), key=cost)
 
 
 def _moves(access: Access, node: Node) -> bool:
     return any(access.stride(a) not in (0, None) for a in node.reduced)
 
 
-def lanes_of(device: Device, extent: int) -> int:
+def lanes_of(device: Device, extent: int, dtype: str) -> int:
     """Return the lanes of a register tile: two registers, fewer on a short axis."""
-    lanes = device.vector_bytes // 4 * _LANE_REGISTERS
+    lanes = device.vector_bytes // dtype_bytes(dtype) * _LANE_REGISTERS
     while lanes > extent:
         lanes //= 2
     return max(1, lanes)
 
 
+def depth_block(depth: int, rows: int, lanes: int, device: Device) -> int:
+    """Return over how much of its depth a product's block of a panel and of rows fit L1.
+
+    The whole depth if that has no such divisor, or if no second block of rows reads the panel.
+    """
+    height = _ROWS[device.vector_bytes]
+    most = device.l1_bytes // (4 * (lanes + height))
+    if rows <= height or depth <= most:
+        return depth
+    fitting = (n for n in range(most, most // 3, -1) if depth % n == 0)
+    return next(fitting, depth)
+
+
 def tile_atoms(
-    tile: RegisterTile, common: list[Atom]
+    tile: RegisterTile, common: list[Atom], device: Device
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
-    """Return tile atoms and chunks, lanes outside rows: one operand's strip stays in L2."""
+    """Return tile atoms and chunks: what stays in L2 outside, what is streamed past it inside.
+
+    A panel stays unless the other operand does not fit: then the rows of a tile stay.
+    """
     if tile.row not in common or tile.lane not in common:
         return None
-    chunks = {}
-    rest = [a for a in common if a not in (tile.row, tile.lane)]
-    order = list(rest)
-    for atom, chunk in ((tile.lane, tile.lane_chunk), (tile.row, tile.row_chunk)):
-        if chunk < atom.extent:
-            chunks[atom] = chunk
-            order.append(atom)
-    return tuple(order), chunks
+    rows = rows_of(tile.row.extent, device)
+    lane_chunk = device.vector_bytes // 4 * _LANE_REGISTERS * _LANE_STRIPS
+    others = math.prod(a.extent for a in common if a not in (tile.row, tile.lane))
+    others *= -(-tile.lane.extent // lane_chunk)
+    few = others * -(-tile.row.extent // (_ROW_BLOCKS * rows)) < 4 * device.threads
+    row_chunk = (_FEW_ROW_BLOCKS if few else _ROW_BLOCKS) * rows
+    wanted = {tile.lane: lane_chunk, tile.row: row_chunk}
+    chunks = {atom: chunk for atom, chunk in wanted.items() if chunk < atom.extent}
+
+    def tiled(*atoms: Atom) -> list[Atom]:
+        return [a for a in common if a in atoms and (a not in wanted or a in chunks)]
+
+    batch = tiled(*tile.batch)
+    weight = [*tiled(*tile.panels), *tiled(tile.lane)]
+    moving = [*tiled(*tile.pixels), *tiled(tile.row)]
+    known = {*tile.batch, *tile.panels, *tile.pixels, tile.lane, tile.row}
+    unknown = [a for a in common if a not in known]
+    bytes_moving = tile.moving.tensor.bytes // math.prod(a.extent for a in batch)
+    stays = moving + weight if bytes_moving > device.l2_bytes // 2 else weight + moving
+    return (*unknown, *batch, *stays), chunks

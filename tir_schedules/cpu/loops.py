@@ -136,7 +136,7 @@ def _register_tile(
     node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device
 ) -> LoopGroup | None:
     """Order a contraction's loops as rows, strip, reduction, lanes."""
-    tile = register_tile(node, device)
+    tile = register_tile(node)
     if tile is None or tile.lane not in dims or tile.row not in dims:
         return None
     if guards.cuts(node, tile.lane) != []:
@@ -144,10 +144,10 @@ def _register_tile(
     outer = [d for d in dims if d in node.spatial and d not in (tile.row, tile.lane)]
     reduced = [d for d in dims if d in node.reduced]
     order = (*outer, tile.row, *reduced, tile.lane)
-    lanes = lanes_of(device, phase.inner_extent(tile.lane))
+    lanes = lanes_of(device, phase.inner_extent(tile.lane), node.stage.value.dtype)
     if lanes == 1:
         return None
-    rows = min(rows_of(node, device), phase.inner_extent(tile.row))
+    rows = min(rows_of(tile.row.extent, device), phase.inner_extent(tile.row))
     return LoopGroup((node,), order, lanes, len(outer) + 1, rows)
 
 

@@ -38,8 +38,8 @@ def choose_tiling(nodes: list[Node], space: Space, device: Device) -> Tiling:
     loose = {a for e in inner_edges for a in e.loose}
     lead = max(nodes, key=lambda n: n.stage.domain)
     common = [a for a in lead.spatial if all(a in n.spatial for n in nodes) and a not in loose]
-    product = register_tile(lead, device)
-    placed = tile_atoms(product, common) if product is not None else None
+    product = register_tile(lead)
+    placed = tile_atoms(product, common, device) if product is not None else None
     if placed is not None:
         return Tiling(*placed)
     tiling = _spatial_tiling(nodes, common, lead, device)

@@ -47,7 +47,9 @@ def own_vector(node: Node) -> Atom | None:
 
 
 def _footprint(access: Access, atoms: tuple[Atom, ...]) -> int:
-    return math.prod(a.extent for a in atoms if access.stride(a) != 0)
+    """Return the elements an access touches; where windows overlap, no more than there are."""
+    places = math.prod(a.extent for a in atoms if access.stride(a) != 0)
+    return min(places, access.tensor.elements)
 
 
 def _preference(stride: int | None) -> float:

@@ -1,0 +1,213 @@
+"""Lay the weights of products and convolutions out as the microkernel reads them, at compile time.
+
+A register tile walks a column panel of the weight from top to bottom. In the row-major weight each
+step is a row of N elements further: another page, no hardware stream. Packed, the panel is one
+stretch of memory (oneDNN Graph Compiler, arXiv 2301.01333, section 3: constant weights are blocked
+once).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import tvm
+from tvm import ir, relax, te
+from tvm.ir import IRModule
+from tvm.ir.transform import PassContext
+
+from tir_schedules.analysis.expr import dtype_bytes
+from tir_schedules.cpu.contraction import depth_block, lanes_of
+from tir_schedules.device import Device
+
+from . import convolution
+
+_DTYPES = ("float32", "float64")
+
+
+@tvm.transform.module_pass(opt_level=0, name="PackWeights")
+class PackWeights:
+    """Turn products with a weight into products with its column panels.
+
+    rewrite: matmul(x, w[K, N])
+          -> panels = permute_dims(reshape(w, [K, N // lanes, lanes]), [1, 0, 2])
+             call_tir(packed_matmul, (x, panels))
+             conv2d(x, w[O, I, H, W])     # channels last
+          -> call_tir(packed_conv, (pad(x), ...w[O // lanes, H, W, I, lanes]))
+
+    Weights are constants, and the parameters behind the first `num_input` (an attribute of the
+    function), whose new layout `fold_weights` computes. Those that something else reads too, or of
+    columns that fill no whole panels, stay as they are: a weight is stored once. Runs before
+    LegalizeOps.
+    """
+
+    def __init__(self, device: Device | None = None) -> None:
+        self._device = device
+
+    def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
+        device = self._device or Device.detect(tvm.target.Target.current(allow_none=False))
+        graphs = [
+            (gvar, func)
+            for gvar, func in mod.functions_items()
+            if isinstance(func, relax.Function) and not (func.attrs and "Primitive" in func.attrs)
+        ]
+        packer = _Packer(mod, device, _weights_only([func for _, func in graphs]))
+        for gvar, func in graphs:
+            packer.builder_.update_func(gvar, packer.visit_expr(func))
+        return packer.builder_.get()
+
+
+def _weights_only(graphs: list[relax.Function]) -> set[object]:
+    """Return the keys of the weights that are only ever the right side of a product."""
+    products: dict[object, int] = {}
+    uses: dict[object, int] = {}
+    known: set[object] = set()
+
+    def visit(node: relax.Expr) -> None:
+        if isinstance(node, relax.Tuple):
+            arguments, right = list(node.fields), None
+        elif isinstance(node, relax.Call):
+            arguments = [a for a in node.args if not isinstance(a, relax.Tuple)]
+            right = node.args[1] if _is_product(node) else None
+        else:
+            return
+        for argument in arguments:
+            if isinstance(argument, ir.Constant) or _key(argument) in known:
+                uses[_key(argument)] = uses.get(_key(argument), 0) + 1
+        if right is not None:
+            products[_key(right)] = products.get(_key(right), 0) + 1
+
+    for func in graphs:
+        inputs = func.attrs.get("num_input") if func.attrs else None
+        if inputs is not None:
+            known.update(_key(param) for param in func.params[int(inputs) :])
+        relax.analysis.post_order_visit(func, visit)
+    return {key for key, count in products.items() if uses.get(key) == count}
+
+
+def _is_product(call: relax.Call) -> bool:
+    name = call.op.name if isinstance(call.op, ir.Op) else ""
+    return name == "relax.matmul" or name in convolution.SPATIAL
+
+
+def _key(weight: relax.Expr) -> object:
+    if isinstance(weight, ir.Constant):
+        return weight.value.numpy().ctypes.data
+    return weight
+
+
+@relax.expr_functor.mutator
+class _Packer(relax.PyExprMutator):
+    def __init__(self, mod: IRModule, device: Device, weights: set[object]) -> None:
+        super().__init__(mod)
+        self._device, self._weights = device, weights
+        self._made: dict[tuple, relax.Expr] = {}
+
+    def visit_binding_block_(self, block: relax.BindingBlock) -> relax.BindingBlock:
+        self._made.clear()  # what one dataflow block makes no other sees
+        return super().visit_binding_block_(block)
+
+    def visit_dataflow_block_(self, block: relax.DataflowBlock) -> relax.DataflowBlock:
+        self._made.clear()
+        return super().visit_dataflow_block_(block)
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        call = self.visit_expr_post_order(call)
+        if not _is_product(call) or not self._packs(*call.args):
+            return call
+        if call.op.name == "relax.matmul":
+            return self._product(call, *call.args)
+        return self._convolution(call, *call.args)
+
+    def _packs(self, x: relax.Expr, weight: relax.Expr) -> bool:
+        """Return whether `weight` is one, of its own and of a dtype that packs."""
+        dtype = str(weight.ty.dtype)
+        if _key(weight) not in self._weights or dtype not in _DTYPES or str(x.ty.dtype) != dtype:
+            return False
+        return all(
+            isinstance(t.ty.shape, relax.ShapeExpr) and math.prod(_shape(t)) for t in (x, weight)
+        )
+
+    def _product(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
+        if len(_shape(weight)) != 2 or len(_shape(x)) < 2:
+            return call
+        depth, columns = _shape(weight)
+        lanes = self._lanes(columns, weight)
+        if lanes is None:
+            return call
+        panels = self._laid_out(weight, (depth, columns // lanes, lanes), (1, 0, 2))
+        block = depth_block(depth, _shape(x)[-2], lanes, self._device)
+
+        def compute(x: te.Tensor, panels: te.Tensor) -> te.Tensor:
+            return _product(x, panels, block)
+
+        return self.builder_.call_te(compute, x, panels, primfunc_name_hint="packed_matmul")
+
+    def _convolution(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
+        at = convolution.window(call)
+        if at is None:
+            return call
+        channels, depth, *sizes = _shape(weight)
+        taps = [number + 2 for number in range(len(sizes))]
+        if int(call.attrs.groups) == channels == _shape(x)[-1] and depth == 1:
+            kernel = self._laid_out(weight, (channels, 1, *sizes), (1, *taps, 0))
+            function = convolution.convolve_depthwise
+        else:
+            lanes = self._lanes(channels, weight)
+            if lanes is None or int(call.attrs.groups) != 1:
+                return call
+            blocks = (channels // lanes, lanes, depth, *sizes)
+            kernel = self._laid_out(weight, blocks, (0, *(t + 1 for t in taps), 2, 1))
+            function = convolution.convolve
+        padded = convolution.padded(self.builder_, x, at)
+
+        def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
+            return function(x, kernel, at)
+
+        return self.builder_.call_te(compute, padded, kernel, primfunc_name_hint=function.__name__)
+
+    def _laid_out(
+        self, weight: relax.Expr, shape: Sequence[int], order: Sequence[int]
+    ) -> relax.Expr:
+        """Return a weight reshaped and then transposed; a constant at once."""
+        key = (_key(weight), tuple(shape), tuple(order))
+        if key in self._made:
+            return self._made[key]
+        if isinstance(weight, ir.Constant):
+            array = weight.value.numpy().reshape(shape).transpose(order)
+            self._made[key] = relax.const(np.ascontiguousarray(array))
+        else:
+            blocks = self.builder_.emit(relax.op.reshape(weight, shape))
+            self._made[key] = self.builder_.emit(relax.op.permute_dims(blocks, order))
+        return self._made[key]
+
+    def _lanes(self, columns: int, weight: relax.Expr) -> int | None:
+        """Return the columns of a panel, None if there are no whole ones of half a register."""
+        dtype = str(weight.ty.dtype)
+        lanes = lanes_of(self._device, columns, dtype)
+        while columns % lanes:
+            lanes //= 2
+        return lanes if 2 * lanes * dtype_bytes(dtype) >= self._device.vector_bytes else None
+
+
+def _shape(value: relax.Expr) -> list[int]:
+    return [int(extent) for extent in value.ty.shape.values]
+
+
+def _product(x: te.Tensor, panels: te.Tensor, block: int) -> te.Tensor:
+    """Return the product; blocks of the depth add up in tiles of their own, outside the rows."""
+    count, depth, lanes = (int(n) for n in panels.shape)
+    k = te.reduce_axis((0, block), "k")
+
+    def point(b: te.Expr, *index: te.Var) -> te.Expr:
+        *rows, n = index
+        at = b * block + k
+        return te.sum(x[(*rows, at)] * panels[n // lanes, at, n % lanes], axis=k)
+
+    shape = (*x.shape[:-1], count * lanes)
+    if block == depth:
+        return te.compute(shape, lambda *index: point(0, *index), "packed_matmul")
+    parts = te.compute((depth // block, *shape), point, "packed_matmul")
+    b = te.reduce_axis((0, depth // block), "b")
+    return te.compute(shape, lambda *index: te.sum(parts[(b, *index)], axis=b), "sum_blocks")

@@ -1,0 +1,121 @@
+"""Weights in panels: the same products and convolutions, each weight stored once."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import stitch_case as sc
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from zoo.graph import Graph
+
+import tvm_stitch
+
+
+def product(rows: tuple[int, ...], depth: int, columns: int, dtype: str = "float32") -> Graph:
+    g = Graph("product", dtype=dtype)
+    x = g.input("x", (*rows, depth))
+    g.output(g.op("MatMul", x, g.weight("w", (depth, columns))), "y", (*rows, columns))
+    return g
+
+
+def checked(model: onnx.ModelProto, bound: float = 1e-5) -> set[str]:
+    """Return the names of the model's kernels, its results compared with ONNX Runtime's."""
+    inputs = sc.zoo.random_inputs(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    names = [output.name for output in session.get_outputs()]
+    results = zip(names, session.run(names, inputs), strict=True)
+    built = sc.compiled(model, 2)
+    sc.assert_close(built.model.run(inputs), {n: np.asarray(a, "f8") for n, a in results}, bound)
+    return {gvar.name_hint for gvar in built.mod.get_global_vars()}
+
+
+def packed(kernels: set[str]) -> list[str]:
+    return [name for name in kernels if "packed" in name or "convolve" in name]
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    rows=st.lists(st.integers(1, 40), min_size=1, max_size=3),
+    depth=st.integers(1, 300),
+    columns=st.sampled_from([1, 7, 8, 16, 24, 32, 96, 100, 160, 257]),
+)
+def test_products_with_weights_of_any_shape_are_right(rows, depth, columns):
+    checked(product(tuple(rows), depth, columns).model())
+
+
+def test_float64_products_are_right():
+    assert packed(checked(product((33,), 70, 96, "float64").model(), 1e-12))
+
+
+def test_a_weight_of_two_products_is_packed():
+    g = Graph("twice")
+    w = g.weight("w", (64, 64))
+    x = g.op("MatMul", g.input("x", (48, 64)), w)
+    g.output(g.op("MatMul", x, w), "y", (48, 64))
+    assert packed(checked(g.model()))
+
+
+def test_a_weight_that_something_else_reads_stays_as_it_is():
+    g = Graph("shared")
+    w = g.weight("w", (64, 64))
+    g.output(g.op("MatMul", g.input("x", (48, 64)), w), "y", (48, 64))
+    g.output(g.op("Gather", w, g.input("i", (5,), "int64", below=64)), "row", (5, 64))
+    assert not packed(checked(g.model()))
+
+
+def test_the_file_has_each_weight_once(tmp_path):
+    model = product((16,), 1024, 1024).model()
+    tvm_stitch.compile(model).export(tmp_path / "m.so")
+    assert (tmp_path / "m.so").stat().st_size < 1.2 * 4 * 1024 * 1024
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> onnx.ModelProto:
+    rank = draw(st.integers(1, 2))
+    numbers = {"kernel": (1, 4), "dilation": (1, 2), "stride": (1, 3), "before": (0, 2)}
+    axes = [{k: draw(st.integers(*v)) for k, v in numbers.items()} for _ in range(rank)]
+    sizes, outs = [], []
+    for axis in axes:
+        axis["after"] = draw(st.integers(0, 2))
+        reach = (axis["kernel"] - 1) * axis["dilation"] + 1
+        out = draw(st.integers(1, 15))
+        size = (out - 1) * axis["stride"] + reach - axis["before"] - axis["after"]
+        sizes.append(max(size, 1))
+        inside = sizes[-1] + axis["before"] + axis["after"] - reach
+        outs.append(inside // axis["stride"] + 1)
+    depth, channels, groups = draw(
+        st.sampled_from([(3, 16, 1), (5, 24, 1), (16, 32, 1), (8, 7, 1), (1, 8, 1)])
+        | st.sampled_from([(8, 8, 8), (19, 19, 19), (8, 16, 8), (8, 32, 2)])
+    )
+    batch = draw(st.integers(1, 2))
+    g = Graph("conv")
+    y = g.op(
+        "Conv",
+        g.input("x", (batch, depth, *sizes)),
+        g.weight("w", (channels, depth // groups, *(a["kernel"] for a in axes))),
+        g.weight("b", (channels,)),
+        strides=[a["stride"] for a in axes],
+        dilations=[a["dilation"] for a in axes],
+        pads=[*(a["before"] for a in axes), *(a["after"] for a in axes)],
+        group=groups,
+    )
+    g.output(g.op("Relu", y), "y", (batch, channels, *outs))
+    return g.model()
+
+
+@settings(max_examples=30, deadline=None)
+@given(convolutions())
+def test_convolutions_of_any_window_are_right(model):
+    checked(model)
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(32, 1), (16, 16)])
+def test_convolutions_are_packed(channels, groups):
+    g = Graph("conv")
+    x, w = g.input("x", (1, 16, 12, 12)), g.weight("w", (channels, 16 // groups, 3, 3))
+    y = g.op("Conv", x, w, pads=[1, 1, 1, 1], group=groups)
+    g.output(y, "y", (1, channels, 12, 12))
+    assert packed(checked(g.model()))
