@@ -116,6 +116,7 @@ def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list
     out: list[tuple[list[Node], Tiling]] = []
     place: dict[int, int] = {}
     work = {id(n): work_regions((n,), device) for n in space.nodes}
+    large = any(t.bytes > device.l2_bytes for t in space.kernel.params)
     for node in space.nodes:
         alone = choose_tiling([node], space, device)
         # Not before its producers; an independent node in between ends no phase.
@@ -126,7 +127,7 @@ def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list
             joined = choose_tiling(nodes, space, device)
             enough = _worth_joining(tiling, alone, joined, sum(work[id(n)] for n in nodes))
             apart = [(current, tiling), ([node], alone)]
-            if enough and not _strips_cost_more((nodes, joined), apart, space, device):
+            if enough and not (large and _strips_cost_more((nodes, joined), apart, space, device)):
                 out[number] = (nodes, joined)
                 place[id(node)] = number
                 break
