@@ -7,6 +7,7 @@ something else asks for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import tvm
@@ -139,7 +140,7 @@ class _Carrier(relax.PyExprMutator):
         """Return an operand of an element-wise op channels last, one that broadcasts too."""
         if side.ty.ndim == rank:
             return self._twin(side)
-        if side.ty.ndim == 0 or _elements(side) == 1:
+        if math.prod(map(int, side.ty.shape.values)) == 1:
             return self.visit_expr(side)
         return None
 
@@ -160,10 +161,3 @@ def _to_last(rank: int) -> Sequence[int]:
 def _back(twin: relax.Expr) -> relax.Expr:
     rank = twin.ty.ndim
     return relax.op.permute_dims(twin, [0, rank - 1, *range(1, rank - 1)])
-
-
-def _elements(value: relax.Expr) -> int:
-    count = 1
-    for extent in value.ty.shape.values:
-        count *= int(extent)
-    return count

@@ -1,7 +1,8 @@
-"""The plain schedule of a matrix product or convolution: a register tile, no packing.
+"""The register tile of a matrix product or convolution, and the cache blocks around it.
 
 One operand runs along the lanes, the other is a scalar a row: rows x lanes accumulators stay in
-registers over the whole reduction. It is the fallback until a packed template takes these kernels.
+registers over the whole reduction. `relay_passes.pack_weights` lays weights out for it; operands
+that come unpacked are read as they are.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def tile_atoms(
     if tile.row not in common or tile.lane not in common:
         return None
     rows = rows_of(tile.row.extent, device)
-    lane_chunk = device.vector_bytes // 4 * _LANE_REGISTERS * _LANE_STRIPS
+    lane_chunk = _LANE_STRIPS * lanes_of(device, tile.lane.extent, tile.moving.tensor.dtype)
     others = math.prod(a.extent for a in common if a not in (tile.row, tile.lane))
     others *= -(-tile.lane.extent // lane_chunk)
     few = others * -(-tile.row.extent // (_ROW_BLOCKS * rows)) < 4 * device.threads

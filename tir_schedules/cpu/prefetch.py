@@ -2,11 +2,10 @@
 
 A kernel of several passes reads memory in the first one only; in the others the hardware
 prefetchers fall idle. The next nest that walks an input's elements asks for the next tile's part of
-it. A tile that fills the cache
-would be pushed out of it by the next one, and a kernel of one pass has no such nest: the nest that
-reads first then asks a few KiB ahead, for arithmetic fills the reorder buffer and loads behind it
-start too late. `scripts/bench_memory.py --sizes memory` shows what each gains once `Plan.fetched`
-is left empty.
+it. A tile that fills the cache would be pushed out of it by the next one, and a kernel of one pass
+has no such nest: the nest that reads first then asks a few KiB ahead, for arithmetic fills the
+reorder buffer and loads behind it start too late. `scripts/bench_memory.py --sizes memory` shows
+what each gains once `Plan.fetched` is left empty.
 """
 
 from __future__ import annotations

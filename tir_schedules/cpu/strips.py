@@ -14,8 +14,8 @@ from ..analysis.expr import Tensor, dtype_bytes
 from ..device import Device
 from .levels import level_of, read_ns_per_byte
 
-# `bench_plans.py --names traps` and softmax over axis 1 of (1, 1024, 1024) to (1, 4096, 2048): 256
-# to 1500 fit, the more so the larger the tensor.
+# Chosen with the traps of `bench_plans.py` in view (outer_reduction: its one kernel has to be
+# predicted slower than its parts), so they are no independent check of it.
 _WIDER_BYTES = 640
 _LINE_BYTES = 64
 
