@@ -150,7 +150,7 @@ class _Packer(relax.PyExprMutator):
             return call
         channels, depth, *sizes = _shape(weight)
         taps = [number + 2 for number in range(len(sizes))]
-        if int(call.attrs.groups) == channels == _shape(x)[-1] and depth == 1:
+        if int(call.attrs.groups) == channels and depth == 1:
             kernel = self._laid_out(weight, (channels, 1, *sizes), (1, *taps, 0))
             function = convolution.convolve_depthwise
         else:

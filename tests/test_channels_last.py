@@ -67,6 +67,16 @@ def test_a_net_keeps_its_images_channels_last():
     checked(small_net())
 
 
+def test_a_value_is_turned_back_once_for_all_who_ask():
+    g = Graph("asked twice")
+    y = conv(g, g.input("x", (1, 8, 9, 9)), 8, 16)
+    for number, axis in enumerate((1, 2)):
+        g.output(g.op("Softmax", y, axis=axis), f"y{number}", (1, 16, 9, 9))
+    activations = operators(g.model()).count("relax.permute_dims") - 1  # a bias
+    assert activations == 2
+    checked(g.model())
+
+
 def small_net() -> onnx.ModelProto:
     g = Graph("net")
     y = g.input("x", (1, 3, 17, 17))
@@ -102,8 +112,15 @@ def graphs(draw: st.DrawFn) -> onnx.ModelProto:
                         lambda v=value: g.op("Mul", v, g.weight("row", (width,))),
                         lambda v=value: g.op("Softmax", v, axis=1),
                         lambda v=value: g.op("Mul", v, g.op("GlobalAveragePool", v)),
-                        lambda v=value: g.op(
-                            "AveragePool", v, kernel_shape=[3, 3], pads=[1, 1, 1, 1]
+                        *(
+                            lambda v=value, n=count_padding: g.op(
+                                "AveragePool",
+                                v,
+                                kernel_shape=[3, 3],
+                                pads=[1, 1, 1, 1],
+                                count_include_pad=n,
+                            )
+                            for count_padding in (0, 1)
                         ),
                         lambda v=value: g.op("Sub", v, g.op("ReduceMean", v, axes=[1])),
                     ]

@@ -46,6 +46,11 @@ def test_products_with_weights_of_any_shape_are_right(rows, depth, columns):
     checked(product(tuple(rows), depth, columns).model())
 
 
+@pytest.mark.parametrize("depth", [1024, 1536, 2039])
+def test_deep_products_are_right(depth):
+    assert packed(checked(product((50,), depth, 64).model()))
+
+
 def test_float64_products_are_right():
     assert packed(checked(product((33,), 70, 96, "float64").model(), 1e-12))
 

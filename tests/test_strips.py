@@ -110,3 +110,12 @@ def test_kernels_of_several_nests_and_phases_are_right():
     run(scheduled(multiples(5, *x.shape), DEVICE), x, *outs)
     for number, out in enumerate(outs):
         np.testing.assert_array_equal(out, x * np.float32(number + 1))
+
+
+def test_a_tensor_that_fits_the_cache_is_not_charged_for_strips():
+    node = planned(column_softmax(1024, 1024)).phases[0].nodes[0]
+    (access,) = node.reads.values()
+    (column,) = node.spatial
+    roomy = replace(DEVICE, l2_bytes=4 << 20)
+    assert strips.slowdown(access, node, (column,), {column: 32}, DEVICE) > 2
+    assert strips.slowdown(access, node, (column,), {column: 32}, roomy) == 1

@@ -1,0 +1,47 @@
+"""The register tile of a product: which axis runs in lanes, how many rows stay in registers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import stitch_case as sc
+from tvm import te
+
+from relay_passes.convolution import Window, convolve
+from tir_schedules.cpu.contraction import depth_block, rows_of
+from tir_schedules.cpu.template import plan_prim_func
+
+DEVICE = replace(sc.device(1), vector_bytes=64, l1_bytes=48 << 10, l2_bytes=2 << 20)
+
+
+@pytest.mark.parametrize(
+    ("size", "depth", "blocks", "kernel", "stride"),
+    [(58, 64, 2, 3, 1), (58, 64, 1, 3, 1), (230, 3, 2, 7, 2), (9, 512, 16, 1, 1)],
+)
+def test_output_channels_of_a_convolution_run_in_lanes(size, depth, blocks, kernel, stride):
+    x = te.placeholder((1, size, size, depth), "float32", "x")
+    w = te.placeholder((blocks, kernel, kernel, depth, 32), "float32", "w")
+    window = Window((stride,) * 2, (1, 1), (0, 0), (0, 0))
+    plan = plan_prim_func(te.create_prim_func([x, w, convolve(x, w, window)]), DEVICE)
+    (group,) = plan.phases[0].groups
+    (node,) = group.nodes
+    assert group.dims[-1] in node.spatial
+    assert node.store.stride(group.dims[-1]) == 1
+    assert group.rows > 1
+
+
+@pytest.mark.parametrize("extent", [1, 5, 13, 14, 15, 56, 112, 197, 384, 1000])
+def test_blocks_of_rows_leave_no_rest_that_wastes_more_than_smaller_blocks_would(extent):
+    rows = rows_of(extent, DEVICE)
+    rest = extent % rows
+    assert 1 <= rows <= extent
+    assert rest == 0 or rest >= 4
+
+
+def test_a_block_of_the_depth_divides_it_and_fits_l1():
+    block = depth_block(3072, 384, 32, DEVICE)
+    assert 3072 % block == 0
+    assert 4 * block * (32 + 14) <= DEVICE.l1_bytes
+    assert depth_block(3072, 1, 32, DEVICE) == 3072  # nothing reads a panel twice
+    assert depth_block(64, 384, 32, DEVICE) == 64
