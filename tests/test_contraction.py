@@ -6,29 +6,48 @@ from dataclasses import replace
 
 import pytest
 import stitch_case as sc
-from tvm import te
+from stitch_tir import statements
+from tvm import te, tirx
 
 from relay_passes.convolution import Window, convolve
 from tir_schedules.cpu.contraction import depth_block, rows_of
-from tir_schedules.cpu.template import plan_prim_func
+from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
 DEVICE = replace(sc.device(1), vector_bytes=64, l1_bytes=48 << 10, l2_bytes=2 << 20)
 
 
 @pytest.mark.parametrize(
     ("size", "depth", "blocks", "kernel", "stride"),
-    [(58, 64, 2, 3, 1), (58, 64, 1, 3, 1), (230, 3, 2, 7, 2), (9, 512, 16, 1, 1)],
+    [
+        *((58, 64, 2, 3, 1), (58, 64, 1, 3, 1), (230, 3, 2, 7, 2), (9, 512, 16, 1, 1)),
+        *((28, 512, 4, 1, 1), (112, 32, 1, 1, 1)),  # an image that outweighs its kernel
+    ],
 )
 def test_output_channels_of_a_convolution_run_in_lanes(size, depth, blocks, kernel, stride):
-    x = te.placeholder((1, size, size, depth), "float32", "x")
-    w = te.placeholder((blocks, kernel, kernel, depth, 32), "float32", "w")
-    window = Window((stride,) * 2, (1, 1), (0, 0), (0, 0))
-    plan = plan_prim_func(te.create_prim_func([x, w, convolve(x, w, window)]), DEVICE)
+    plan = plan_prim_func(convolution(size, depth, blocks, kernel, stride), DEVICE)
     (group,) = plan.phases[0].groups
     (node,) = group.nodes
     assert group.dims[-1] in node.spatial
     assert node.store.stride(group.dims[-1]) == 1
     assert group.rows > 1
+
+
+def test_rows_are_values_of_their_own_and_fetch_nothing():
+    kernel = convolution(9, 512, 16, 3, 1)
+    plan = plan_prim_func(kernel, replace(DEVICE, l2_bytes=1 << 20))
+    assert plan.phases[0].groups[0].rows == 7
+    emitted = emit_plan(plan, kernel)
+    loops = [s for s, _ in statements(emitted.body) if isinstance(s, tirx.For)]
+    widths = [int(s.extent) for s in loops if s.kind == tirx.ForKind.VECTORIZED]
+    assert set(widths) == {32}
+    assert "prefetch" not in emitted.script()
+
+
+def convolution(size: int, depth: int, blocks: int, kernel: int, stride: int) -> tirx.PrimFunc:
+    x = te.placeholder((1, size, size, depth), "float32", "x")
+    w = te.placeholder((blocks, kernel, kernel, depth, 32), "float32", "w")
+    window = Window((stride,) * 2, (1, 1), (0, 0), (0, 0))
+    return te.create_prim_func([x, w, convolve(x, w, window)])
 
 
 @pytest.mark.parametrize("extent", [1, 5, 13, 14, 15, 56, 112, 197, 384, 1000])

@@ -25,15 +25,19 @@ def open_accumulator(nest: Nest, reduce: Reduce, width: int, rows: int) -> list[
     if not reduce.in_lanes:
         return _fill(nest, reduce, start)
     reduce.width = width
-    width *= rows
-    reduce.acc = tirx.decl_buffer((width,), dtype, "acc")
-    lane = tirx.Var("lane", INDEX)
-    fill = tirx.BufferStore(reduce.acc, start, [lane])
-    kind = tirx.ForKind.VECTORIZED
+    reduce.acc = tirx.decl_buffer((width * rows,), dtype, "acc")
+    # A row at a time: one store of all is a value that LLVM takes apart lane by lane where rows
+    # are no power of two (GVN, loads of a part of a stored vector).
+    fills = [_set(reduce.acc, start, row * width, width) for row in range(rows)]
+    return [tirx.AllocBuffer(reduce.acc), *fills]
+
+
+def _set(acc: ir.Var, value: ir.Expr, start: int, width: int) -> tirx.Stmt:
     if width == 1:
-        fill = tirx.BufferStore(reduce.acc, start, [tirx.IntImm(INDEX, 0)])
-        return [tirx.AllocBuffer(reduce.acc), fill]
-    return [tirx.AllocBuffer(reduce.acc), tirx.For(lane, 0, width, kind, fill)]
+        return tirx.BufferStore(acc, value, [tirx.IntImm(INDEX, start)])
+    lane = tirx.Var("lane", INDEX)
+    fill = tirx.BufferStore(acc, value, [total([(1, lane)], start)])
+    return tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, fill)
 
 
 def open_nested(nest: Nest, sums: list[Reduce]) -> list[tirx.Stmt]:

@@ -34,7 +34,13 @@ class Fetch:
 def fetches(
     group: LoopGroup, phase: Phase, inputs: tuple[Tensor, ...], cache_bytes: int
 ) -> list[Fetch]:
-    """Return what this nest of a phase fetches of `inputs`; a tile may keep `cache_bytes`."""
+    """Return what this nest of a phase fetches of `inputs`; a tile may keep `cache_bytes`.
+
+    A register tile fetches nothing: each of its rows would ask for the same lines, and its panels
+    are stretches that the hardware follows.
+    """
+    if group.rows > 1:
+        return []
     out = []
     for tensor in inputs:
         position, access = _first_read(phase, tensor)
