@@ -25,9 +25,12 @@ _UNARY = frozenset(
         *("sigmoid", "sign", "sin", "sqrt", "square", "tanh"),
     )
 )
-_BINARY = frozenset(
+_BROADCAST = frozenset(
     f"relax.{name}"
-    for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")
+    for name in (
+        *("add", "subtract", "multiply", "divide", "maximum", "minimum", "power"),
+        *("equal", "greater", "greater_equal", "less", "less_equal", "not_equal", "where"),
+    )
 )
 _REDUCTIONS = frozenset(f"relax.{name}" for name in ("max", "mean", "min", "sum"))
 _POOLS = frozenset(("relax.nn.max_pool2d", "relax.nn.avg_pool2d"))
@@ -92,9 +95,9 @@ class _Carrier(relax.PyExprMutator):
             return None
         if name in _UNARY:
             return relax.Call(call.op, [self._twin(call.args[0]), *call.args[1:]], call.attrs)
-        if name in _BINARY:
+        if name in _BROADCAST:
             sides = [self._side(side, call.ty.ndim) for side in call.args]
-            return None if None in sides else relax.Call(call.op, sides, call.attrs)
+            return relax.Call(call.op, sides, call.attrs)
         if name in _POOLS:
             return self._pool(call)
         if name in _REDUCTIONS and call.attrs.keepdims and call.attrs.axis is not None:
@@ -136,13 +139,15 @@ class _Carrier(relax.PyExprMutator):
         function = getattr(relax.op.nn, call.op.name.rpartition(".")[2])
         return function(self._twin(call.args[0]), pool_size=attrs.pool_size, **options)
 
-    def _side(self, side: relax.Expr, rank: int) -> relax.Expr | None:
+    def _side(self, side: relax.Expr, rank: int) -> relax.Expr:
         """Return an operand of an element-wise op channels last, one that broadcasts too."""
         if side.ty.ndim == rank:
             return self._twin(side)
-        if math.prod(map(int, side.ty.shape.values)) == 1:
-            return self.visit_expr(side)
-        return None
+        here, shape = self.visit_expr(side), [int(extent) for extent in side.ty.shape.values]
+        if math.prod(shape) == 1:
+            return here
+        whole = relax.op.reshape(here, [1] * (rank - len(shape)) + shape)
+        return self.builder_.emit(relax.op.permute_dims(self.builder_.emit(whole), _to_last(rank)))
 
     def _twin(self, value: relax.Expr) -> relax.Expr:
         if isinstance(value, relax.Var) and value in self._twins:

@@ -77,6 +77,21 @@ def test_a_value_is_turned_back_once_for_all_who_ask():
     checked(g.model())
 
 
+def test_normalisation_and_clip_stay_channels_last():
+    g = Graph("normalised")
+    y = conv(g, g.input("x", (1, 3, 9, 9)), 3, 16)
+    scale, bias = g.weight("scale", (16,)), g.weight("bias", (16,))
+    mean, variance = g.weight("mean", (16,)), g.weight("variance", (16,))
+    variance = g.op("Exp", variance)
+    y = g.op("BatchNormalization", y, scale, bias, mean, variance)
+    y = g.op("Clip", y, g.constant(0.0), g.constant(6.0))
+    g.output(conv(g, y, 16, 8), "y", (1, 8, 9, 9))
+    found = operators(g.model())
+    of_weights = found.count("relax.add") + found.count("relax.multiply")
+    assert found.count("relax.permute_dims") - of_weights <= 2
+    checked(g.model())
+
+
 def small_net() -> onnx.ModelProto:
     g = Graph("net")
     y = g.input("x", (1, 3, 17, 17))

@@ -32,7 +32,7 @@ def test_output_channels_of_a_convolution_run_in_lanes(size, depth, blocks, kern
     assert group.rows > 1
 
 
-def test_rows_are_values_of_their_own_and_fetch_nothing():
+def test_rows_are_values_of_their_own_and_fetch_a_panel_once():
     kernel = convolution(9, 512, 16, 3, 1)
     plan = plan_prim_func(kernel, replace(DEVICE, l2_bytes=1 << 20))
     assert plan.phases[0].groups[0].rows == 7
@@ -40,7 +40,12 @@ def test_rows_are_values_of_their_own_and_fetch_nothing():
     loops = [s for s, _ in statements(emitted.body) if isinstance(s, tirx.For)]
     widths = [int(s.extent) for s in loops if s.kind == tirx.ForKind.VECTORIZED]
     assert set(widths) == {32}
-    assert "prefetch" not in emitted.script()
+    accumulators = [s for s, _ in statements(emitted.body) if isinstance(s, tirx.AllocBuffer)]
+    assert [tuple(s.buffer.ty.shape) for s in accumulators] == [(32,)] * 7
+    panel = 3 * 3 * 512 * 32
+    fetches = [line for line in emitted.script().splitlines() if "llvm.prefetch" in line]
+    assert len(fetches) == 32 * 4 // 64  # lines of a step
+    assert f"+ {panel}]" in fetches[0]
 
 
 def convolution(size: int, depth: int, blocks: int, kernel: int, stride: int) -> tirx.PrimFunc:

@@ -189,6 +189,9 @@ def binary_cases():
     )
     mixed = {"x": random(6, low=-9, high=9)}
     yield Case("Clip-both", "Clip", mixed, {"lo": np.float32(-1), "hi": np.float32(2)})
+    yield Case("Clip-crossed", "Clip", mixed, {"lo": np.float32(2), "hi": np.float32(-1)})
+    yield Case("Clip-nan", "Clip", mixed, {"lo": np.float32(np.nan), "hi": np.float32(2)})
+    yield Case("Clip-scalar", "Clip", {"x": np.array(3, "f4")}, {"lo": np.float32(1)})
     yield Case("Clip-none", "Clip", mixed)
     yield Case("Clip-max", "Clip", mixed, {"hi": np.float32(2)}, order=("x", "", "hi"))
     yield Case("Clip-min", "Clip", mixed, {"lo": np.float32(-1)})

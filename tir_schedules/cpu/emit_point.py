@@ -108,6 +108,8 @@ class PointEmitter:
         """Ask ahead for the inputs that the lanes walk in order."""
         nest = self._nest
         out: list[tirx.Stmt] = []
+        if nest.row > 0:
+            return out
         for fetch in self._fetches:
             access = fetch.access
             if width > 1 and access.stride(nest.vector) == 1:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from tvm import ir, tirx
 
 from .combiners import combine, identity, lane_tree
@@ -24,42 +27,47 @@ def open_accumulator(nest: Nest, reduce: Reduce, width: int, rows: int) -> list[
     start = identity(node.stage.reduction, dtype)
     if not reduce.in_lanes:
         return _fill(nest, reduce, start)
-    reduce.width = width
-    reduce.acc = tirx.decl_buffer((width * rows,), dtype, "acc")
-    # A row at a time: one store of all is a value that LLVM takes apart lane by lane where rows
-    # are no power of two (GVN, loads of a part of a stored vector).
-    fills = [_set(reduce.acc, start, row * width, width) for row in range(rows)]
-    return [tirx.AllocBuffer(reduce.acc), *fills]
+    # A buffer a row: TVM takes one of over 1 KiB from the heap, where LLVM need not keep it in
+    # registers, and one store that opens all rows is a vector that LLVM takes apart by lanes.
+    reduce.accs = [tirx.decl_buffer((width,), dtype, "acc") for _ in range(rows)]
+    out: list[tirx.Stmt] = []
+    for acc in reduce.accs:
+        out += [tirx.AllocBuffer(acc), _each_lane(width, functools.partial(_store, acc, start))]
+    return out
 
 
-def _set(acc: ir.Var, value: ir.Expr, start: int, width: int) -> tirx.Stmt:
+def _store(acc: ir.Var, value: ir.Expr, at: ir.Expr) -> tirx.Stmt:
+    return tirx.BufferStore(acc, value, [at])
+
+
+def _each_lane(width: int, body: Callable[[ir.Expr], tirx.Stmt]) -> tirx.Stmt:
     if width == 1:
-        return tirx.BufferStore(acc, value, [tirx.IntImm(INDEX, start)])
+        return body(tirx.IntImm(INDEX, 0))
     lane = tirx.Var("lane", INDEX)
-    fill = tirx.BufferStore(acc, value, [total([(1, lane)], start)])
-    return tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, fill)
+    return tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, body(lane))
 
 
 def open_nested(nest: Nest, sums: list[Reduce]) -> list[tirx.Stmt]:
     """Give sums fresh accumulators for the block that follows; `close_nested` adds them up."""
     out: list[tirx.Stmt] = []
     for reduce in sums:
-        reduce.outer.append(reduce.acc)
-        out += open_accumulator(nest, reduce, int(reduce.acc.ty.shape[0]), rows=1)
+        reduce.outer.append(reduce.accs)
+        width = int(reduce.accs[0].ty.shape[0])
+        out += open_accumulator(nest, reduce, width, len(reduce.accs))
     return out
 
 
 def close_nested(sums: list[Reduce]) -> list[tirx.Stmt]:
     out: list[tirx.Stmt] = []
     for reduce in sums:
-        inner, reduce.acc = reduce.acc, reduce.outer.pop()
-        width = int(inner.ty.shape[0])
-        lane = tirx.Var("lane", INDEX) if width > 1 else tirx.IntImm(INDEX, 0)
-        parts = (tirx.BufferLoad(acc, [lane]) for acc in (reduce.acc, inner))
-        whole = combine(reduce.node.stage.reduction, *parts)
-        add = tirx.BufferStore(reduce.acc, whole, [lane])
-        kind = tirx.ForKind.VECTORIZED
-        out.append(tirx.For(lane, 0, width, kind, add) if width > 1 else add)
+        blocks, reduce.accs = reduce.accs, reduce.outer.pop()
+        for block, acc in zip(blocks, reduce.accs, strict=True):
+
+            def add(at: ir.Expr, reduce=reduce, block=block, acc=acc) -> tirx.Stmt:
+                parts = (tirx.BufferLoad(each, [at]) for each in (acc, block))
+                return _store(acc, combine(reduce.node.stage.reduction, *parts), at)
+
+            out.append(_each_lane(int(acc.ty.shape[0]), add))
     return out
 
 
@@ -101,9 +109,8 @@ def accumulate(nest: Nest, reduce: Reduce, value: ir.Expr, lane: ir.Var | None) 
     """Combine `value` into the accumulator of the row at hand."""
     rule = reduce.node.stage.reduction
     if reduce.in_lanes:
-        index = total([(1, lane)] if lane is not None else [], nest.row * reduce.width)
-        old = tirx.BufferLoad(reduce.acc, [index])
-        return tirx.BufferStore(reduce.acc, combine(rule, old, value), [index])
+        acc, at = reduce.accs[nest.row], lane if lane is not None else tirx.IntImm(INDEX, 0)
+        return _store(acc, combine(rule, tirx.BufferLoad(acc, [at]), value), at)
     place = nest.store(reduce.node, value)
     old = cast(tirx.BufferLoad(place.buffer, place.indices), str(value.ty.dtype))
     updated = combine(rule, old, value)
@@ -116,8 +123,8 @@ def close_lanes(nest: Nest, reduce: Reduce) -> list[tirx.Stmt]:
     """Fold the lanes of an accumulator and store the one result."""
     if not reduce.in_lanes:
         return []
-    width = int(reduce.acc.ty.shape[0])
-    out, result = lane_tree(reduce.node.stage.reduction, reduce.acc, width)
+    (acc,) = reduce.accs
+    out, result = lane_tree(reduce.node.stage.reduction, acc, int(acc.ty.shape[0]))
     return [*out, nest.store(reduce.node, result)]
 
 
@@ -126,14 +133,14 @@ def close_strip(nest: Nest, reduce: Reduce, start: ir.Expr, width: int) -> list[
     saved = dict(nest.position.loops)
     loops = nest.position.loops
     out: list[tirx.Stmt] = []
-    for row in range(nest.rows):
+    for row, acc in enumerate(reduce.accs):
         lane = tirx.Var("lane", INDEX)
         if nest.rows > 1:
             atom = nest.dims[nest.strip_at - 1]
             loops[atom] = total([(1, saved[atom])], row)
         parts = [(1, lane)] if width > 1 else []
         loops[nest.vector] = total([(1, start), *parts])
-        value = tirx.BufferLoad(reduce.acc, [total(parts, row * width)])
+        value = tirx.BufferLoad(acc, [total(parts)])
         body = nest.store(reduce.node, value)
         if width > 1:
             body = tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, body)

@@ -19,18 +19,17 @@ class Reduce:
     """A reduction in a nest: `level` is where its accumulator is initialised and stored.
 
     `lanes` accumulate in registers, one result a level; a stream accumulates into its own storage,
-    element by element of `after`, the spatial loops inside the first reduced one. `width` is the
-    lanes of each row's accumulator. `outer` are accumulators that `acc` will be added to: a loop in
-    `blocks` is split into blocks of that many trips, each with an accumulator of its own.
+    element by element of `after`, the spatial loops inside the first reduced one. `accs` are the
+    accumulators, one a row, `outer` those that they will be added to: a loop in `blocks` is split
+    into blocks of that many trips, each with accumulators of its own.
     """
 
     node: Node
     level: int
     after: tuple[Atom, ...]
     in_lanes: bool
-    acc: ir.Var | None = None
-    width: int = 1
-    outer: list[ir.Var] = field(default_factory=list)
+    accs: list[ir.Var] = field(default_factory=list)
+    outer: list[list[ir.Var]] = field(default_factory=list)
     blocks: dict[Atom, int] = field(default_factory=dict)
 
 

@@ -36,11 +36,8 @@ def fetches(
 ) -> list[Fetch]:
     """Return what this nest of a phase fetches of `inputs`; a tile may keep `cache_bytes`.
 
-    A register tile fetches nothing: each of its rows would ask for the same lines, and its panels
-    are stretches that the hardware follows.
+    A register tile looks a panel ahead, whose turn comes when its rows are through with this one.
     """
-    if group.rows > 1:
-        return []
     out = []
     for tensor in inputs:
         position, access = _first_read(phase, tensor)
@@ -48,7 +45,9 @@ def fetches(
             continue
         distance, width = _tile_step(access, phase), dtype_bytes(tensor.dtype)
         later = phase.groups[position + 1 :]
-        if len(phase.groups) == 1 or abs(distance) * width > cache_bytes:
+        if group.rows > 1 and phase.groups[position] is group:
+            later = (group,)
+        elif len(phase.groups) == 1 or abs(distance) * width > cache_bytes:
             distance = min(distance, _REACH_BYTES // width)
             later = phase.groups[position : position + 1]
         moving = {a for a in access.strides if access.stride(a) and a not in phase.tile}

@@ -19,7 +19,12 @@ from tvm_stitch.frontend.rewrites.one_hot import one_hot
 from tvm_stitch.frontend.rewrites.power import mixed_power, small_power
 from tvm_stitch.frontend.rewrites.reduce_noop import reduce_over_nothing
 from tvm_stitch.frontend.rewrites.scalar_operand import scalar_operand
-from tvm_stitch.frontend.rewrites.special_values import clip_to_finite, one_sided_isinf, sign_of_nan
+from tvm_stitch.frontend.rewrites.special_values import (
+    clip_by_constants,
+    clip_to_finite,
+    one_sided_isinf,
+    sign_of_nan,
+)
 from tvm_stitch.frontend.rewrites.upsample import upsample
 
 REWRITES = (
@@ -37,6 +42,7 @@ REWRITES = (
     one_sided_isinf,
     sign_of_nan,
     clip_to_finite,
+    clip_by_constants,
     bfloat16_through_float,
     bool_equal,
     explicit_pads,

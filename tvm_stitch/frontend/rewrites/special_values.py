@@ -53,3 +53,19 @@ def clip_to_finite(graph: Graph, node: onnx.NodeProto) -> list | None:
     )
     build("Clip", node.input[0], low, high, out=node.output[0])
     return build.nodes
+
+
+def clip_by_constants(graph: Graph, node: onnx.NodeProto) -> list | None:
+    """rewrite: Clip(x, low, high) -> Where(y > high, high, y), y = Where(x < low, low, x)
+
+    The importer makes kernels of a Clip at once, which no pass on Relax operators sees through.
+    """
+    bounds = [graph.constants.get(name) for name in node.input[1:]]
+    if node.op_type != "Clip" or len(bounds) < 2:
+        return None
+    if any(bound is None or bound.ndim or np.isnan(bound) for bound in bounds):
+        return None
+    build, (x, low, high) = Builder(graph, node), node.input
+    above = build("Where", build("Less", x, low), low, x)
+    build("Where", build("Greater", above, high), high, above, out=node.output[0])
+    return build.nodes
