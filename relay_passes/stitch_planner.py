@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from tir_schedules.analysis.summary import COMPUTE
+from tir_schedules.cpu.accept import accepted_plan, refuse_products
+from tir_schedules.cpu.latency import estimate
 from tir_schedules.device import Device
 
 from .boundaries import explain
+from .chains import fuse_chains
 from .delta import Delta
 from .epilogue import absorb_epilogues
 from .explorer import Dag, Pattern, assemble, candidates, improve
@@ -39,6 +42,7 @@ class StitchPlanner:
         self._device, self._fuel = device, fuel
         self._skeletons: dict[tuple, bool] = {}
         self._kernels: dict[tuple, tuple[str | None, float]] = {}
+        self._chains: dict[tuple, tuple[str | None, float]] = {}
 
     def plan(self, graph: OpGraph) -> FusionPlan:
         fuel = _Fuel(self._fuel)
@@ -46,6 +50,7 @@ class StitchPlanner:
         for node in graph.nodes:
             if node.op_class == COMPUTE and refuse_node(node) is None:
                 absorb_epilogues(node, home, fuel.spend)
+        fuse_chains(graph, home, self._judge_products, fuel.spend)
         units = Units(list({id(g): g for g in home.values()}.values()))
         exact = ExactJudge(units, self._device, self._kernels)
         delta = Delta(self._device)
@@ -64,6 +69,15 @@ class StitchPlanner:
             partial(explain, ordered, units, exact, fuel.is_out),
             partial(forecast, kernels, units, exact, self._device),
         )
+
+    def _judge_products(self, group: Group) -> tuple[str | None, float]:
+        """Return why products lose by one kernel of these ops, or None, and its time in ns."""
+        key = group.signature()
+        if key not in self._chains:
+            reason, plan = accepted_plan(group.kernel(), self._device)
+            time = estimate(plan, self._device).total if plan is not None else math.inf
+            self._chains[key] = (reason or refuse_products(plan), time)
+        return self._chains[key]
 
     def _search(self, units: Units, exact: ExactJudge, delta: Delta) -> list[Pattern]:
         """Return the best of the beam's plans as the latency-evaluator sees them."""

@@ -12,6 +12,7 @@ from .cost import is_data_dependent
 from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, transform, walk
 from .index import canonical, normalize
 from .stage import Kernel, Stage, substitute_axes
+from .summary import is_large_contraction
 
 _RECOMPUTE_OPS = 2  # light ops that are cheaper to repeat than to store and load again
 
@@ -95,6 +96,8 @@ def _should_inline(stage: Stage, readers: list[Stage]) -> bool:
         return evaluations <= stage.domain and len(uses) == 1
     if light == 0:
         return True
+    if any(is_large_contraction(r) for r in readers):
+        return False  # a register tile reads its operands once for each row or strip of lanes
     if any(_per_row(r, ld) for r, ld in uses):
         return False
     return len(uses) == 1 or (light <= _RECOMPUTE_OPS and len(_big_loads(stage)) <= 1)

@@ -25,6 +25,8 @@ _STARTING = 0.5  # what a block of rows costs before its first step, in rows
 _ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
 _FEW_ROW_BLOCKS = 4
 _LANE_STRIPS = 2
+_ENOUGH_TILES = 16  # a fixed number, as `tiling.WANTED_TILES`
+_LINES = 6  # of half of L2, what one of the buffers of a tile of whole lines may take: a third
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,14 @@ def tile_atoms(
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
     """Return tile atoms and chunks: what stays in L2 outside, what is streamed past it inside.
 
-    A panel stays unless the other operand does not fit: then the rows of a tile stay.
+    A panel stays unless the other operand does not fit: then the rows of a tile stay. If other
+    nodes need all lanes of a row, a tile is some blocks of rows.
     """
-    if tile.row not in common or tile.lane not in common:
+    if tile.row not in common:
         return None
     rows = rows_of(tile.row.extent, device)
+    if tile.lane not in common:
+        return _whole_lanes(tile, rows, common, device)
     lane_chunk = _LANE_STRIPS * lanes_of(device, tile.lane.extent, tile.moving.tensor.dtype)
     others = math.prod(a.extent for a in common if a not in (tile.row, tile.lane))
     others *= -(-tile.lane.extent // lane_chunk)
@@ -142,3 +147,18 @@ def tile_atoms(
     bytes_moving = tile.moving.tensor.bytes // math.prod(a.extent for a in batch)
     stays = moving + weight if bytes_moving > device.l2_bytes // 2 else weight + moving
     return (*unknown, *batch, *stays), chunks
+
+
+def _whole_lanes(
+    tile: RegisterTile, rows: int, common: list[Atom], device: Device
+) -> tuple[tuple[Atom, ...], dict[Atom, int]]:
+    """Return tiles of about `_FEW_ROW_BLOCKS` blocks, fewer if more tiles or smaller ones help."""
+    others = [a for a in common if a is not tile.row]
+    count = math.prod(a.extent for a in others)
+    blocks = -(-tile.row.extent // rows)
+    line = tile.lane.extent * dtype_bytes(tile.moving.tensor.dtype)
+    least = max(-(-_ENOUGH_TILES // count), blocks * rows * line * _LINES // device.l2_bytes)
+    tiles = min(blocks, max(1, least, round(blocks / _FEW_ROW_BLOCKS)))
+    if tiles == 1:
+        return tuple(others), {}
+    return (*others, tile.row), {tile.row: -(-blocks // tiles) * rows}

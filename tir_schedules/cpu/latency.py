@@ -120,13 +120,16 @@ class _Evaluator:
 
     def _phase(self, phase: Phase) -> tuple[float, float]:
         """Return a phase's arithmetic and traffic on one thread, in ns."""
-        tiles = phase.tiles()
+        tiles = phase.tiles() * _evenness(phase)
         inside = sum(_bytes_inside(t, nodes, phase) for t, nodes in _touched(phase).items())
         home, outside = (level_of(size, self._device) for size in (inside, self._footprint))
         fetched: dict[int, int] = {}
         compute = traffic = 0.0
         for group in phase.groups:
-            compute += tiles * self._compute(group, phase)
+            if group.rows > 1:
+                compute += self._product_ns(group)
+            else:
+                compute += tiles * self._compute(group, phase)
             for tensor, access, node in _accesses(group):
                 moved = tiles * _bytes_of(access, node, phase)
                 if self._is_outside(tensor, phase):
@@ -145,6 +148,14 @@ class _Evaluator:
         if group.lanes > 1:
             spent += self._profile.fold_ns * sum(_folds(n, group, phase) for n in group.nodes)
         return spent
+
+    def _product_ns(self, group: LoopGroup) -> float:
+        """Return the time of a register tile: ragged ends of its rows and of tiles cost nothing."""
+        (node,) = group.nodes
+        lane = group.dims[-1].extent
+        full = -(-lane // group.lanes) * group.lanes / lane
+        registers = node.stage.domain * full / (self._plan.vector_bytes // _F32)
+        return registers * stage_ns(node.stage, self._profile)
 
     def _node_ns(self, node: Node, group: LoopGroup) -> float:
         """Return what a register of a node's points takes, divisions by a reciprocal if so made."""
@@ -182,6 +193,13 @@ def _registers(group: LoopGroup, phase: Phase, lanes: int) -> float:
     whole, left = divmod(vector, group.lanes)
     full = whole * max(1.0, group.lanes / lanes)
     return math.prod(outer) * (full + sum(max(1.0, width / lanes) for width in halves(left)))
+
+
+def _evenness(phase: Phase) -> float:
+    """Return the average size of a tile in whole ones, of products whose blocks of rows differ."""
+    if all(group.rows == 1 for group in phase.groups):
+        return 1.0
+    return math.prod(a.extent / (-(-a.extent // n) * n) for a, n in phase.chunks.items())
 
 
 def _is_settled(quotient: Op, node: Node, vector: Atom) -> bool:
