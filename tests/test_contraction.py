@@ -63,9 +63,8 @@ def test_blocks_of_rows_leave_no_rest_that_wastes_more_than_smaller_blocks_would
     assert rest == 0 or rest >= 4
 
 
-def test_a_block_of_the_depth_divides_it_and_fits_l1():
-    block = depth_block(3072, 384, 32, DEVICE)
-    assert 3072 % block == 0
-    assert 4 * block * (32 + 14) <= DEVICE.l1_bytes
-    assert depth_block(3072, 1, 32, DEVICE) == 3072  # nothing reads a panel twice
-    assert depth_block(64, 384, 32, DEVICE) == 64
+def test_the_depth_goes_in_blocks_once_its_panels_outgrow_the_cache():
+    assert depth_block(3072, 384, 32, DEVICE) == 3072
+    assert depth_block(16384, 384, 32, DEVICE) == 1024
+    assert depth_block(16384, 1, 32, DEVICE) == 16384  # nothing reads a panel twice
+    assert depth_block(16381, 384, 32, DEVICE) == 16381  # a prime

@@ -103,14 +103,15 @@ def lanes_of(device: Device, extent: int, dtype: str) -> int:
 
 
 def depth_block(depth: int, rows: int, lanes: int, device: Device) -> int:
-    """Return over how much of its depth a product's block of a panel and of rows fit L1.
+    """Return over how much of its depth a product goes at a time: all of it while panels fit L2.
 
-    The whole depth if that has no such divisor, or if no second block of rows reads the panel.
+    Panels of up to a quarter of L2 leave room for the next one; blocks of those that are larger are
+    a sixteenth. The whole depth if that has no such divisor, or if nothing reads a panel twice.
     """
-    height = _ROWS[device.vector_bytes]
-    most = device.l1_bytes // (4 * (lanes + height))
-    if rows <= height or depth <= most:
+    line = 4 * lanes
+    if rows <= _ROWS[device.vector_bytes] or depth * line <= device.l2_bytes // 4:
         return depth
+    most = device.l2_bytes // 16 // line
     fitting = (n for n in range(most, most // 3, -1) if depth % n == 0)
     return next(fitting, depth)
 
