@@ -68,3 +68,23 @@ def test_the_depth_goes_in_blocks_once_its_panels_outgrow_the_cache():
     assert depth_block(16384, 384, 32, DEVICE) == 1024
     assert depth_block(16384, 1, 32, DEVICE) == 16384  # nothing reads a panel twice
     assert depth_block(16381, 384, 32, DEVICE) == 16381  # a prime
+
+
+@pytest.mark.parametrize("is_output", [False, True])
+def test_an_epilogue_takes_the_accumulators_unless_they_are_a_result(is_output):
+    x = te.placeholder((100, 64), "float32", "x")
+    w = te.placeholder((4, 64, 32), "float32", "w")
+    b = te.placeholder((128,), "float32", "b")
+    k = te.reduce_axis((0, 64), "k")
+    made = te.compute(
+        (100, 128), lambda i, j: te.sum(x[i, k] * w[j // 32, k, j % 32], axis=k), "made"
+    )
+    out = te.compute(made.shape, lambda i, j: tirx.tanh(made[i, j] + b[j]), "out")
+    kernel = te.create_prim_func([x, w, b, *([made] if is_output else []), out])
+    plan = plan_prim_func(kernel, DEVICE)
+    (phase,) = plan.phases
+    assert len(phase.groups) == (2 if is_output else 1)
+    held = [t.name for n in phase.nodes if id(t := n.stage.out) in phase.registers(plan.space)]
+    assert held == ([] if is_output else ["made"])
+    loops = [s for s, _ in statements(emit_plan(plan, kernel).body)]
+    assert "made" not in [s.buffer.name for s in loops if isinstance(s, tirx.AllocBuffer)]

@@ -46,6 +46,25 @@ def test_products_with_weights_of_any_shape_are_right(rows, depth, columns):
     checked(product(tuple(rows), depth, columns).model())
 
 
+@settings(max_examples=15, deadline=None)
+@given(
+    rows=st.integers(1, 60),
+    depth=st.integers(1, 100),
+    columns=st.sampled_from([8, 16, 24, 32, 40, 96, 160]),
+    several=st.booleans(),
+)
+def test_products_with_an_epilogue_are_right(rows, depth, columns, several):
+    g = Graph("epilogue")
+    x = g.input("x", (rows, depth))
+    y = g.op("MatMul", x, g.weight("w", (depth, columns)))
+    y = g.op("Add", y, g.weight("b", (columns,)))
+    if several:
+        g.output(g.op("Sigmoid", y), "gate", (rows, columns))
+    y = g.op("Div", g.op("Add", g.op("Relu", y), g.input("r", (rows, columns))), g.constant(3.0))
+    g.output(g.op("Mul", y, g.input("s", (rows, 1))), "y", (rows, columns))
+    checked(g.model())
+
+
 @pytest.mark.parametrize("depth", [2039, 8192, 12288])
 def test_deep_products_are_right(depth):
     assert packed(checked(product((50,), depth, 64).model()))

@@ -41,7 +41,7 @@ def refuse_plan(plan: Plan, device: Device) -> str | None:
 def refuse_products(plan: Plan) -> str | None:
     """Return why large products would run slower in this plan than by themselves, or None."""
     for phase in plan.phases:
-        for group in phase.groups:
+        for group in phase.nests():
             for node in group.nodes:
                 if group.rows == 1 and is_large_contraction(node.stage):
                     return f"{node.stage.name} would have no register tile"

@@ -20,7 +20,7 @@ from .emit_reduce import (
     open_lanes,
     open_nested,
 )
-from .nest import Nest, sequence
+from .nest import Nest, Reduce, sequence
 from .storage import total
 from .vectors import halves
 
@@ -31,6 +31,10 @@ class NestEmitter:
     def __init__(self, nest: Nest, registers: set[int]) -> None:
         self._nest = nest
         self._points = PointEmitter(nest, registers)
+        self._epilogue: PointEmitter | None = None
+        self._behind = nest.behind()
+        if self._behind is not None:
+            self._epilogue = PointEmitter(self._behind, registers)
 
     # Levels: loops[0..strip) | strip of the vector dimension | loops[strip..n-1) | lanes.
 
@@ -193,7 +197,20 @@ class NestEmitter:
             self._loops[atom] = tirx.Var(atom.name, INDEX)
         out += self._inner(inner, width, start)
         for reduce in here:
-            out += close_strip(nest, reduce, start, width)
+            if self._epilogue is not None:
+                out += self._finish_rows(reduce, start, width)
+            else:
+                out += close_strip(nest, reduce, start, width)
+        return out
+
+    def _finish_rows(self, reduce: Reduce, start: ir.Expr, width: int) -> list[tirx.Stmt]:
+        """Emit the epilogue on the accumulators of a strip, row by row."""
+        row = self._nest.dims[self._nest.strip_at - 1]
+        out: list[tirx.Stmt] = []
+        for number, acc in enumerate(reduce.accs):
+            at = total([(1, self._loops[row])], number)
+            self._behind.position.loops = {**self._loops, row: at}
+            out += self._epilogue.emit(width, start, {id(reduce.node.stage.out): acc})
         return out
 
     def _inner(self, loops: tuple[Atom, ...], width: int, start: ir.Expr) -> list[tirx.Stmt]:

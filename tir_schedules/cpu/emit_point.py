@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tvm import ir, tirx
 
@@ -62,15 +62,21 @@ class PointEmitter:
         for key, value in self._values.items():
             self._values[key] = by_reciprocals(value, settled)
 
-    def emit(self, width: int, start: ir.Expr | None) -> list[tirx.Stmt]:
-        """Emit the body from `start` of the vector dimension on, `width` lanes of it."""
+    def emit(
+        self, width: int, start: ir.Expr | None, given: Mapping[int, ir.Var] | None = None
+    ) -> list[tirx.Stmt]:
+        """Emit the body from `start` of the vector dimension on, `width` lanes of it.
+
+        `given` are registers that hold tensors, by the tensors' ids.
+        """
         nest = self._nest
         loops = nest.position.loops
         lane = tirx.Var("lane", INDEX) if width > 1 else None
         if start is not None:
             loops[nest.vector] = start if lane is None else start + lane
         scope = Scope(self.scopes[-1], lane, width)
-        self._forward = {}
+        at = lane if lane is not None else tirx.IntImm(INDEX, 0)
+        self._forward = {key: tirx.BufferLoad(v, [at]) for key, v in (given or {}).items()}
         values = self._values
         stores: list[tirx.Stmt] = []
         streams: list[tuple[Node, ir.Var]] = []

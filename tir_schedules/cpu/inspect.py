@@ -10,7 +10,7 @@ _SHORT = 16  # a contiguous axis below this extent may stay scalar
 def scalar_loops(plan: Plan) -> list[LoopGroup]:
     """Return nests that walk a contiguous axis of 16 or more one element at a time."""
     return [
-        g for p in plan.phases if not p.combine for g in p.groups if _is_scalar(g, p)
+        g for p in plan.phases if not p.combine for g in p.nests() if _is_scalar(g, p)
     ]  # fmt: skip
 
 

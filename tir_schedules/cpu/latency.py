@@ -125,7 +125,7 @@ class _Evaluator:
         home, outside = (level_of(size, self._device) for size in (inside, self._footprint))
         fetched: dict[int, int] = {}
         compute = traffic = 0.0
-        for group in phase.groups:
+        for group in phase.nests():
             if group.rows > 1:
                 compute += self._product_ns(group)
             else:
@@ -225,7 +225,7 @@ def _accesses(group: LoopGroup) -> list[tuple[Tensor, Access, Node]]:
 
 def _touched(phase: Phase) -> dict[Tensor, list[tuple[Access, Node]]]:
     found: dict[Tensor, list[tuple[Access, Node]]] = {}
-    for group in phase.groups:
+    for group in phase.nests():
         for tensor, access, node in _accesses(group):
             found.setdefault(tensor, []).append((access, node))
     return found

@@ -6,6 +6,8 @@ made and read at the same point of one nest never touches memory.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analysis.atoms import Atom, Node, Space
 from ..device import Device
 from . import guards
@@ -42,7 +44,7 @@ def group_loops(
             position = len(nests)
             nests.append(_Nest(node, _order(node, inside, vector), vector))
         home[id(node)] = position
-    return tuple(_finish(nest, phase, device) for nest in nests)
+    return _with_epilogues([_finish(nest, phase, device) for nest in nests], space)
 
 
 def _is_crowded(nest: _Nest, node: Node, space: Space) -> bool:
@@ -149,6 +151,34 @@ def _register_tile(
         return None
     rows = min(rows_of(tile.row.extent, device), phase.inner_extent(tile.row))
     return LoopGroup((node,), order, lanes, len(outer) + 1, rows)
+
+
+def _with_epilogues(groups: list[LoopGroup], space: Space) -> tuple[LoopGroup, ...]:
+    out: list[LoopGroup] = []
+    for group in groups:
+        if out and _is_epilogue(group, out[-1], space):
+            out[-1] = replace(out[-1], epilogue=group)
+        else:
+            out.append(group)
+    return tuple(out)
+
+
+def _is_epilogue(group: LoopGroup, tile: LoopGroup, space: Space) -> bool:
+    """Return whether a nest may take the accumulators of the register tile before it."""
+    if tile.rows == 1 or tile.epilogue is not None or group.lanes == 1:
+        return False
+    (product,) = tile.nodes
+    made, lane = product.stage.out, tile.dims[-1]
+    if made.dtype != product.stage.value.dtype or any(t is made for t in space.kernel.outputs):
+        return False
+    if group.dims[-1] is not lane or set(group.dims) != {
+        d for d in tile.dims if d in product.spatial
+    }:
+        return False
+    if any(guards.cuts(n, lane) != [] or set(n.reduced) & set(group.dims) for n in group.nodes):
+        return False
+    edges = [e for e in space.edges if e.producer is product]
+    return all(any(e.consumer is n for n in group.nodes) and not e.loose for e in edges)
 
 
 def _strip_level(nest: _Nest, phase: Phase) -> int:

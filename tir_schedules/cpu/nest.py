@@ -45,6 +45,7 @@ class Nest:
         outer: dict[Atom, ir.Expr],
     ) -> None:
         self.phase, self.group, self.storage = phase, group, storage
+        self._space, self._outer = space, outer
         loose = {(id(e.producer), id(e.consumer)): e.loose for e in space.edges}
         self.position = Position(phase, outer, loose)
         self.dims = group.dims
@@ -54,6 +55,12 @@ class Nest:
         for reduce in self.reduces:
             reduce.blocks = self._blocks(reduce)
         self.rows, self.row = 1, 0
+
+    def behind(self) -> Nest | None:
+        """Return the nest of the group's epilogue, if it has one."""
+        if self.group.epilogue is None:
+            return None
+        return Nest(self._space, self.phase, self.group.epilogue, self.storage, self._outer)
 
     def is_reduced(self, node: Node) -> bool:
         return any(d in node.reduced for d in self.dims)

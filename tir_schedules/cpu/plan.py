@@ -15,7 +15,8 @@ class LoopGroup:
     `lanes` is 1 where no dimension is contiguous. The loop over strips of the last dimension stands
     inside `strip_level` of the other loops: all of them, or fewer for a blocked transpose and for a
     reduction whose accumulators stay in the registers of one strip. `rows` of the loop just outside
-    the strip share its loads: a register tile of rows x lanes accumulators.
+    the strip share its loads: a register tile of rows x lanes accumulators. `epilogue` are nodes
+    over the same points that take a register tile's accumulators where they are.
     """
 
     nodes: tuple[Node, ...]
@@ -23,6 +24,7 @@ class LoopGroup:
     lanes: int
     strip_level: int
     rows: int = 1
+    epilogue: LoopGroup | None = None
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,15 @@ class Phase:
     partial: tuple[Node, ...] = ()
     combine: tuple[Node, ...] = ()
 
+    def nests(self) -> tuple[LoopGroup, ...]:
+        """Return the loop groups in order, each epilogue behind its own."""
+        return tuple(g for each in self.groups for g in (each, each.epilogue) if g is not None)
+
     def registers(self, space: Space) -> set[int]:
         """Return the ids of tensors that are made and read at one point of one nest only."""
         outputs = {id(t) for t in space.kernel.outputs}
-        found: set[int] = set()
-        for group in self.groups:
+        found = {id(n.stage.out) for g in self.groups if g.epilogue for n in g.nodes}
+        for group in self.nests():
             members = {id(n) for n in group.nodes}
             for node in group.nodes:
                 readers = [e.consumer for e in space.edges if e.producer is node]

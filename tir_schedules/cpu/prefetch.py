@@ -38,18 +38,18 @@ def fetches(
 
     A register tile looks a panel ahead, whose turn comes when its rows are through with this one.
     """
-    out = []
+    out, nests = [], phase.nests()
     for tensor in inputs:
         position, access = _first_read(phase, tensor)
         if access is None:
             continue
         distance, width = _tile_step(access, phase), dtype_bytes(tensor.dtype)
-        later = phase.groups[position + 1 :]
-        if group.rows > 1 and phase.groups[position] is group:
+        later = nests[position + 1 :]
+        if group.rows > 1 and nests[position] is group:
             later = (group,)
-        elif len(phase.groups) == 1 or abs(distance) * width > cache_bytes:
+        elif len(nests) == 1 or abs(distance) * width > cache_bytes:
             distance = min(distance, _REACH_BYTES // width)
-            later = phase.groups[position : position + 1]
+            later = nests[position : position + 1]
         moving = {a for a in access.strides if access.stride(a) and a not in phase.tile}
         walks = (g for g in later if moving <= set(g.dims) and access.stride(g.dims[-1]) == 1)
         if distance and next(walks, None) is group:
@@ -66,7 +66,7 @@ def _tile_step(access: Access, phase: Phase) -> int:
 
 
 def _first_read(phase: Phase, tensor: Tensor) -> tuple[int, Access | None]:
-    for position, group in enumerate(phase.groups):
+    for position, group in enumerate(phase.nests()):
         for node in group.nodes:
             for access in node.reads.values():
                 if access.tensor is tensor:
