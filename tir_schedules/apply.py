@@ -10,8 +10,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 from tvm.target import Target
 
-from .analysis.summary import is_large_contraction
-from .cpu.inspect import scalar_loops
+from .cpu.inspect import scalar_loops, untiled_products
 from .cpu.plan import Plan
 from .cpu.planner import runs_serial
 from .cpu.template import emit_plan, plan_prim_func
@@ -25,7 +24,7 @@ _OPAQUE_PATTERN = 8
 class ApplyStitchSchedules:
     """Replace PrimFuncs by scheduled ones; `declined` says why for those left to TVM.
 
-    `fallbacks` are compute-intensive kernels on the plain parallel schedule, `serial` those above
+    `fallbacks` are compute-intensive kernels without a register tile, `serial` those above
     the parallel threshold that run on one thread, `scalar` those with a contiguous axis of 16 or
     more outside vector lanes.
 
@@ -60,7 +59,7 @@ class ApplyStitchSchedules:
         return out
 
     def _note(self, name: str, plan: Plan, device: Device) -> None:
-        if any(is_large_contraction(s) for s in plan.space.kernel.stages):
+        if untiled_products(plan):
             self.fallbacks.add(name)
         if device.threads > 1 and runs_serial(plan, device):
             self.serial.add(name)

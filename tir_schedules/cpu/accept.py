@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..analysis.stage import Kernel
-from ..analysis.summary import is_large_contraction
 from ..device import Device
+from .inspect import untiled_products
 from .plan import Plan
 from .planner import CROSSING_BYTES, plan_kernel, tile_limit
 
@@ -40,9 +40,6 @@ def refuse_plan(plan: Plan, device: Device) -> str | None:
 
 def refuse_products(plan: Plan) -> str | None:
     """Return why large products would run slower in this plan than by themselves, or None."""
-    for phase in plan.phases:
-        for group in phase.nests():
-            for node in group.nodes:
-                if group.rows == 1 and is_large_contraction(node.stage):
-                    return f"{node.stage.name} would have no register tile"
+    for name in untiled_products(plan):
+        return f"{name} would have no register tile"
     return "products would meet at a barrier" if len(plan.phases) > 1 else None

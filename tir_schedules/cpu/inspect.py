@@ -1,7 +1,8 @@
-"""What a plan leaves undone: work on one thread, contiguous loops outside vector lanes."""
+"""What a plan leaves undone: contiguous loops outside lanes, products outside register tiles."""
 
 from __future__ import annotations
 
+from ..analysis.summary import is_large_contraction
 from .plan import LoopGroup, Phase, Plan
 
 _SHORT = 16  # a contiguous axis below this extent may stay scalar
@@ -12,6 +13,12 @@ def scalar_loops(plan: Plan) -> list[LoopGroup]:
     return [
         g for p in plan.phases if not p.combine for g in p.nests() if _is_scalar(g, p)
     ]  # fmt: skip
+
+
+def untiled_products(plan: Plan) -> list[str]:
+    """Return the names of large products and convolutions that run without a register tile."""
+    nests = (g for p in plan.phases for g in p.nests() if g.rows == 1)
+    return [n.stage.name for g in nests for n in g.nodes if is_large_contraction(n.stage)]
 
 
 def _is_scalar(group: LoopGroup, phase: Phase) -> bool:
