@@ -86,6 +86,18 @@ def test_products_that_would_lose_their_tiles_stay_apart():
     checked(g.model())
 
 
+@pytest.mark.parametrize(("between", "count"), [(24, 2), (16, 1)])
+def test_a_depth_in_short_runs_keeps_products_apart(between, count):
+    """24 columns are three panels of 8: the next product would sum over 8 at a time."""
+    g = Onnx("narrow")
+    x = g.input("x", (12544, 32))
+    hidden = g.op("MatMul", x, g.weight("down", (32, between)))
+    y = g.op("MatMul", g.op("Relu", hidden), g.weight("up", (between, 96)))
+    g.output(y, "y", (12544, 96))
+    assert len(kernels(g.model())) == count
+    checked(g.model())
+
+
 def around_a_third_product() -> onnx.ModelProto:
     """The second product needs the first one directly, and through one that stays outside."""
     g = Onnx("around")

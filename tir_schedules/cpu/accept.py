@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..analysis.stage import Kernel
 from ..device import Device
-from .inspect import untiled_products
+from .inspect import short_depths, untiled_products
 from .plan import Plan
 from .planner import CROSSING_BYTES, plan_kernel, tile_limit
 
@@ -42,4 +42,6 @@ def refuse_products(plan: Plan) -> str | None:
     """Return why large products would run slower in this plan than by themselves, or None."""
     for name in untiled_products(plan):
         return f"{name} would have no register tile"
+    for name, extent in short_depths(plan):
+        return f"{name} would sum its depth in runs of {extent}"
     return "products would meet at a barrier" if len(plan.phases) > 1 else None

@@ -21,6 +21,20 @@ def untiled_products(plan: Plan) -> list[str]:
     return [n.stage.name for g in nests for n in g.nodes if is_large_contraction(n.stage)]
 
 
+def short_depths(plan: Plan) -> list[tuple[str, int]]:
+    """Return register tiles whose depth is cut into short runs, by another product's panels.
+
+    A run of 8 spends as much on its loops as on its sums.
+    """
+    found = []
+    for group in (g for p in plan.phases for g in p.nests() if g.rows > 1):
+        (node,) = group.nodes
+        *others, last = (d for d in group.dims if d in node.reduced)
+        if others and last.extent < _SHORT:
+            found.append((node.stage.name, last.extent))
+    return found
+
+
 def _is_scalar(group: LoopGroup, phase: Phase) -> bool:
     if group.lanes > 1 or not group.dims:
         return False
