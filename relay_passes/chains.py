@@ -34,11 +34,11 @@ def fuse_chains(
         for node in graph.nodes
         if node.op_class == COMPUTE and refuse_node(node) is None
         for first, between in _before(node)
-        if (gain := _gain(first, between, node, home, judge)) > 0
+        if (gain := _gain(_union(first, between, node, home), home, judge)) > 0
     ]
     for _, pair in sorted(pairs, key=lambda p: -p[0]):
         union = _union(*pair, home)
-        if union is None or _gain(*pair, home, judge) <= 0:
+        if _gain(union, home, judge) <= 0:
             continue
         if not spend():
             return
@@ -85,11 +85,8 @@ def _union(
     return None if has_outer_path(union, union, ChainMap(inside, home)) else union
 
 
-def _gain(
-    first: OpNode, between: list[OpNode], last: OpNode, home: dict[int, Group], judge: Judge
-) -> float:
+def _gain(union: Group | None, home: dict[int, Group], judge: Judge) -> float:
     """Return the ns that one kernel of these ops saves, 0 if there is none."""
-    union = _union(first, between, last, home)
     if union is None:
         return 0.0
     refusal, together = judge(union)

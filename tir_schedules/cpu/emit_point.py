@@ -115,7 +115,7 @@ class PointEmitter:
         nest = self._nest
         out: list[tirx.Stmt] = []
         if nest.row > 0:
-            return out
+            return out  # the first of a block of rows has asked for the lines of all
         for fetch in self._fetches:
             access = fetch.access
             if width > 1 and access.stride(nest.vector) == 1:
