@@ -31,6 +31,7 @@ PROFILE = Profile(
     call_ns=250.0,
     fold_ns=9.0,
     op_ns=dict.fromkeys(OP_KINDS, 1.5),
+    thresholds=sc.device().profile.thresholds,
 )
 
 
@@ -56,7 +57,7 @@ def test_a_profile_survives_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "rule"),
     [
-        (["format"], 2, "format 2, this release reads 1"),
+        (["format"], 1, "format 1, this release reads 2"),
         (["device", "name"], ..., "device name is missing"),
         (["device", "vector_bytes"], 64.5, "device vector_bytes is not int"),
         (["extra"], 1, "the profile extra is unknown"),
@@ -65,6 +66,9 @@ def test_a_profile_survives_its_file(tmp_path):
         (["call_ns"], float("nan"), "call_ns is not a positive number"),
         (["op_ns", "exp"], -1.0, "op_ns exp is not a positive number"),
         (["op_ns", "exp"], ..., "op_ns exp is missing"),
+        (["thresholds", "tiles"], 0, "thresholds tiles is not a positive number"),
+        (["thresholds", "tiles"], 1.5, "thresholds tiles is not int"),
+        (["thresholds", "strip_bytes"], ..., "thresholds strip_bytes is missing"),
         (["gb_per_s"], [], "gb_per_s is empty"),
         (["gb_per_s", 0, "level"], "L9", "gb_per_s has a row of L9, 1 threads"),
         (["gb_per_s", 0, "stream"], 3.0, "gb_per_s stream is unknown"),

@@ -13,6 +13,7 @@ from tvm import te, tirx
 from tir_schedules.cpu import latency, strips
 from tir_schedules.cpu.plan import Plan
 from tir_schedules.cpu.template import plan_prim_func
+from tir_schedules.device import Device
 
 DEVICE = replace(sc.device(2), l2_bytes=1 << 20)
 
@@ -119,3 +120,21 @@ def test_a_tensor_that_fits_the_cache_is_not_charged_for_strips():
     roomy = replace(DEVICE, l2_bytes=4 << 20)
     assert strips.slowdown(access, node, (column,), {column: 32}, DEVICE) > 2
     assert strips.slowdown(access, node, (column,), {column: 32}, roomy) == 1
+
+
+def with_thresholds(**changed: int) -> Device:
+    profile = DEVICE.profile
+    return replace(
+        DEVICE, profile=replace(profile, thresholds=replace(profile.thresholds, **changed))
+    )
+
+
+def test_the_profile_says_where_the_defaults_turn_over():
+    kernel = vector_then_rows(2048, 1024)
+    tiles = [
+        plan_prim_func(kernel, with_thresholds(**changed)).phases[-1].tiles()
+        for changed in ({}, {"cut_regions": 1 << 30, "spread_regions": 1 << 30})
+    ]
+    assert tiles[0] > tiles[1]
+    assert len(plan_prim_func(kernel, with_thresholds(strip_bytes=1)).phases) == 1
+    assert len(plan_prim_func(kernel, with_thresholds(crossing_bytes=1)).phases) == 1

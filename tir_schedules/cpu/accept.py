@@ -6,7 +6,7 @@ from ..analysis.stage import Kernel
 from ..device import Device
 from .inspect import short_depths, untiled_products
 from .plan import Plan
-from .planner import CROSSING_BYTES, plan_kernel, tile_limit
+from .planner import plan_kernel, tile_limit
 
 MAX_STAGES = 96
 
@@ -32,7 +32,7 @@ def refuse_plan(plan: Plan, device: Device) -> str | None:
     if plan.tile_bytes > limit:
         return f"a tile needs {plan.tile_bytes} bytes of buffers, half of L2 is {limit}"
     crossing = sum(t.bytes for t in plan.workspace)
-    if crossing > CROSSING_BYTES:
+    if crossing > device.profile.thresholds.crossing_bytes:
         names = ", ".join(t.name for t in plan.workspace)
         return f"no common tile: {names} ({crossing} bytes) would cross a barrier"
     return None

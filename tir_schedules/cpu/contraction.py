@@ -25,7 +25,6 @@ _STARTING = 0.5  # what a block of rows costs before its first step, in rows
 _ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
 _FEW_ROW_BLOCKS = 4
 _LANE_STRIPS = 2
-_ENOUGH_TILES = 16  # a fixed number, as `tiling.WANTED_TILES`
 _LINES = 6  # of half of L2, what one of the buffers of a tile of whole lines may take: a third
 
 
@@ -158,7 +157,8 @@ def _whole_lanes(
     count = math.prod(a.extent for a in others)
     blocks = -(-tile.row.extent // rows)
     line = tile.lane.extent * dtype_bytes(tile.moving.tensor.dtype)
-    least = max(-(-_ENOUGH_TILES // count), blocks * rows * line * _LINES // device.l2_bytes)
+    wanted = device.profile.thresholds.least_tiles
+    least = max(-(-wanted // count), blocks * rows * line * _LINES // device.l2_bytes)
     tiles = min(blocks, max(1, least, round(blocks / _FEW_ROW_BLOCKS)))
     if tiles == 1:
         return tuple(others), {}

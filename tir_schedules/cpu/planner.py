@@ -22,17 +22,10 @@ from .loops import group_loops
 from .plan import LoopGroup, Phase, Plan, buffer_bytes
 from .streaming import can_stream
 from .strips import extra_ns
-from .tiling import WANTED_TILES, Tiling, choose_tiling
+from .tiling import Tiling, choose_tiling
 
-# Work, in parallel regions (`tvm-stitch calibrate`): from the first on, the tiles a kernel has are
-# spread over threads; from the second on it is cut so that it has tiles; a tile of the third is not
-# worth splitting at the price of a barrier. Chosen by `scripts/bench_memory.py --sizes cache`.
-_SPREAD_REGIONS = 4
-_CUT_REGIONS = 32
-_TILE_REGIONS = 24
 _UNMEASURED_NS = 1_000.0  # a region of a profile made with one CPU
 _MAX_TASKS = 64
-CROSSING_BYTES = 64 << 10  # what may live across a barrier: row statistics, not activations
 
 
 def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
@@ -53,8 +46,9 @@ def plan_space(space: Space, device: Device) -> Plan | str:
     or where one phase would hold more than fits the cache.
     """
     work = work_regions(space.nodes, device)
-    parallel = device.threads > 1 and work >= _SPREAD_REGIONS
-    if work < _CUT_REGIONS:
+    turns = device.profile.thresholds
+    parallel = device.threads > 1 and work >= turns.spread_regions
+    if work < turns.cut_regions:
         whole = _plan(space, device, parallel, structure=False)
         if isinstance(whole, str) or whole.tile_bytes <= tile_limit(device):
             return whole
@@ -106,7 +100,8 @@ def region_ns(device: Device) -> float:
 def runs_serial(plan: Plan, device: Device) -> bool:
     """Return whether work that is worth cutting runs in phases of a single task."""
     alone = [p for p in plan.phases if not p.combine and (not plan.parallel or p.tiles() == 1)]
-    return work_regions((n for p in alone for n in p.nodes), device) >= _CUT_REGIONS
+    work = work_regions((n for p in alone for n in p.nodes), device)
+    return work >= device.profile.thresholds.cut_regions
 
 
 def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list[Node], Tiling]]:
@@ -125,7 +120,8 @@ def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list
             current, tiling = out[number]
             nodes = [*current, node]
             joined = choose_tiling(nodes, space, device)
-            enough = _worth_joining(tiling, alone, joined, sum(work[id(n)] for n in nodes))
+            spent = sum(work[id(n)] for n in nodes)
+            enough = _worth_joining(tiling, alone, joined, spent, device)
             apart = [(current, tiling), ([node], alone)]
             if enough and not (large and _strips_cost_more((nodes, joined), apart, space, device)):
                 out[number] = (nodes, joined)
@@ -144,9 +140,12 @@ def _one_tile(nodes: list[Node], space: Space, device: Device) -> Tiling:
     return tiling
 
 
-def _worth_joining(before: Tiling, alone: Tiling, joined: Tiling, work: float) -> bool:
+def _worth_joining(
+    before: Tiling, alone: Tiling, joined: Tiling, work: float, device: Device
+) -> bool:
     """Return whether nodes of that much work have tiles enough together."""
-    enough = min(WANTED_TILES // 4, max(2, int(work / _TILE_REGIONS)))
+    turns = device.profile.thresholds
+    enough = min(turns.least_tiles, max(2, int(work / turns.tile_regions)))
     return joined.tiles() >= min(enough, max(before.tiles(), alone.tiles()))
 
 
@@ -166,7 +165,7 @@ def _strips_cost_more(
     (before, _), ([node], _) = apart
     made = {id(n.stage.out) for n in before} - outputs
     crossing = {id(t): t.bytes for a in node.reads.values() if id(t := a.tensor) in made}
-    if sum(crossing.values()) > CROSSING_BYTES:
+    if sum(crossing.values()) > device.profile.thresholds.crossing_bytes:
         return False
     return more > region_ns(device)
 

@@ -14,9 +14,6 @@ from ..analysis.expr import Tensor, dtype_bytes
 from ..device import Device
 from .levels import level_of, read_ns_per_byte
 
-# Chosen with the traps of `bench_plans.py` in view (outer_reduction: its one kernel has to be
-# predicted slower than its parts), so they are no independent check of it.
-_WIDER_BYTES = 640
 _LINE_BYTES = 64
 
 
@@ -31,7 +28,7 @@ def slowdown(
     if not any(access.stride(a) not in (0, 1) for a in inside):
         return 1.0
     strip = chunks.get(cut, 1) * dtype_bytes(access.tensor.dtype)
-    return 1.0 + _WIDER_BYTES / max(strip, _LINE_BYTES)
+    return 1.0 + device.profile.thresholds.strip_bytes / max(strip, _LINE_BYTES)
 
 
 def extra_ns(

@@ -11,7 +11,6 @@ from ..device import Device
 from .contraction import register_tile, tile_atoms
 from .vectors import own_vector
 
-WANTED_TILES = 64  # a fixed number: partial sums are split by shape, never by thread count
 _LANE_CHUNK = 64  # chunks of a vector atom are whole strips of lanes
 _LINE_CHUNK = 16  # or whole cache lines at least
 
@@ -43,9 +42,10 @@ def choose_tiling(nodes: list[Node], space: Space, device: Device) -> Tiling:
     if placed is not None:
         return Tiling(*placed)
     tiling = _spatial_tiling(nodes, common, lead, device)
-    if tiling.tiles() >= WANTED_TILES:
+    wanted = device.profile.thresholds.tiles
+    if tiling.tiles() >= wanted:
         return tiling
-    split = _reduction_tiling(nodes, inner_edges, common, lead, loose)
+    split = _reduction_tiling(nodes, inner_edges, common, lead, loose, wanted)
     if split is not None and split.tiles() >= 4 * tiling.tiles():
         return split
     return tiling
@@ -68,8 +68,9 @@ def _lane_chunk(
 ) -> int:
     """Return how much of a contiguous atom stays inside a tile."""
     chunk = atom.extent
-    if others < WANTED_TILES:
-        chunk = min(chunk, -(-atom.extent // -(-WANTED_TILES // others)))
+    wanted = device.profile.thresholds.tiles
+    if others < wanted:
+        chunk = min(chunk, -(-atom.extent // -(-wanted // others)))
     chunk = max(_LANE_CHUNK, -(-chunk // _LANE_CHUNK) * _LANE_CHUNK)
     # Of the half of L2 that a tile may take, this leaves a quarter to its smaller buffers.
     most = device.l2_bytes * 3 // 8 // max(_bytes_per_element(nodes, tile, atom), 1)
@@ -95,17 +96,18 @@ def _reduction_tiling(
     common: list[Atom],
     lead: Node,
     loose: set[Atom],
+    wanted: int,
 ) -> Tiling | None:
     """Split one reduced atom among tiles: rfactor, with the partial results combined later."""
     candidates = [a for a in lead.atoms if a.extent > 1 and a not in loose and a not in common]
     candidates = [a for a in candidates if all(a in n.atoms for n in nodes)]
     candidates.sort(key=lambda a: -_largest_stride(lead, a))
-    wide = [a for a in candidates if a.extent >= WANTED_TILES] or candidates
+    wide = [a for a in candidates if a.extent >= wanted] or candidates
     for atom in wide:
         partial = [n for n in nodes if atom in n.reduced]
         if not partial or any(any(e.producer is p for p in partial) for e in inner_edges):
             continue
-        chunk = -(-atom.extent // WANTED_TILES)
+        chunk = -(-atom.extent // wanted)
         large = (n for n in nodes if n.stage.domain * 4 >= lead.stage.domain)
         if any(own_vector(n) is atom for n in large):
             chunk = -(-chunk // _LANE_CHUNK) * _LANE_CHUNK

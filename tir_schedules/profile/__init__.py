@@ -2,6 +2,7 @@
 
 from .profile import FORMAT, LEVELS, OP_KINDS, Bandwidth, Profile, ProfileError
 from .store import default_profile, load_profile, refuse_cpu
+from .thresholds import Thresholds
 
 __all__ = [
     "FORMAT",
@@ -10,6 +11,7 @@ __all__ = [
     "Bandwidth",
     "Profile",
     "ProfileError",
+    "Thresholds",
     "default_profile",
     "load_profile",
     "refuse_cpu",

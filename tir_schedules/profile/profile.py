@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
-FORMAT = 1
+from .thresholds import Thresholds
+
+FORMAT = 2
 LEVELS = ("L1", "L2", "L3", "memory")
 # What one vector register costs, by kind of operation; `light` is an add, a product, a select.
 OP_KINDS = ("light", "divide", "sqrt", "exp", "log", "erf", "tanh", "sigmoid", "pow")
@@ -56,6 +58,7 @@ class Profile:
     call_ns: float
     fold_ns: float
     op_ns: Mapping[str, float]
+    thresholds: Thresholds
 
     def bandwidth(self, level: str, threads: int) -> Bandwidth:
         """Return the figures of a level at the largest measured count that `threads` reaches."""
@@ -86,6 +89,7 @@ class Profile:
             "call_ns": self.call_ns,
             "fold_ns": self.fold_ns,
             "op_ns": dict(self.op_ns),
+            "thresholds": asdict(self.thresholds),
         }
 
     @classmethod
@@ -119,6 +123,7 @@ class Profile:
             reader.positive(top["call_ns"], "call_ns"),
             reader.positive(top["fold_ns"], "fold_ns"),
             op_ns,
+            reader.thresholds(top["thresholds"]),
         )
 
 
@@ -132,6 +137,7 @@ _TOP = {
     "call_ns": float,
     "fold_ns": float,
     "op_ns": dict,
+    "thresholds": dict,
 }
 _DEVICE = {"name": str, "mcpu": str, "vector_bytes": int}
 _ROW = {"level": str, "threads": int, "read": float}
@@ -180,6 +186,12 @@ class _Reader:
                 raise self._refuse(f"{where} {threads}", "is not a count of threads from 2 on")
             out[int(threads)] = self.positive(ns, f"{where} {threads}")
         return out
+
+    def thresholds(self, data: dict) -> Thresholds:
+        names = [field.name for field in fields(Thresholds)]
+        for name, value in self.record(data, "thresholds", dict.fromkeys(names, int)).items():
+            self.positive(value, f"thresholds {name}")
+        return Thresholds(**data)
 
     def positive(self, value: object, where: str) -> float:
         if not _is(value, float) or not 0 < value < math.inf:

@@ -39,7 +39,9 @@ Change = Callable[[Plan], Plan]
 def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profile:
     """Return this machine's profile, in under two minutes; `told` hears what comes next.
 
-    `threads` is the largest count measured. Raises: StitchError as `compile` does.
+    `threads` is the largest count measured. The thresholds are the shipped profile's: they are
+    chosen by `bench_memory.py` and `bench_plans.py`, no kernel measures them. Raises: StitchError
+    as `compile` does.
     """
     bench = _Bench()
     device = bench.device(1)
@@ -64,6 +66,7 @@ def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profil
         call_ns,
         fold,
         ops,
+        device.profile.thresholds,
     )
 
 
