@@ -21,10 +21,12 @@ class FastJudge:
     def __init__(self, units: Units, delta: Delta, device: Device, cache: dict) -> None:
         self._units, self._delta, self._device = units, delta, device
         self._skeletons, self._accepted = Skeletons(units), cache
+        self._refused = {index for index, unit in enumerate(units.units) if unit.refusal}
         rows = [_facts(u, delta) for u in units.units]
         self._work = [row[0] for row in rows]
         self._stages = [row[1] for row in rows]
         self._reads = [frozenset(map(id, unit.reads)) for unit in units.units]
+        self._makes = [[(id(t), units.readers(t)) for t in unit.makes] for unit in units.units]
         tensors = (t for unit in units.units for t in (*unit.reads, *unit.makes))
         self._crossing = {id(t): delta.crossing_ns(t) for t in tensors}
         self._alone = [
@@ -34,14 +36,13 @@ class FastJudge:
 
     def score(self, nodes: Nodes) -> float | None:
         """Return the gain of one kernel over a kernel a unit, in ns."""
-        units = self._units.units
-        if any(units[n].refusal for n in nodes):
+        if not self._refused.isdisjoint(nodes):
             return None
         if len(nodes) == 1:
             return 0.0
-        if sum(self._stages[n] for n in nodes) > MAX_STAGES:
+        if sum(map(self._stages.__getitem__, nodes)) > MAX_STAGES:
             return None
-        return sum(self._alone[n] for n in nodes) - self._kernel_ns(nodes)
+        return sum(map(self._alone.__getitem__, nodes)) - self._kernel_ns(nodes)
 
     def accepts(self, nodes: Nodes) -> bool:
         key = self._skeletons.key(nodes)
@@ -50,13 +51,16 @@ class FastJudge:
         return self._accepted[key]
 
     def _kernel_ns(self, nodes: Nodes) -> float:
-        read = set().union(*(self._reads[n] for n in nodes))
-        made = {id(t): t for n in nodes for t in self._units.units[n].makes}
-        moved = read.difference(made)
-        moved.update(key for key, t in made.items() if self._units.leaves(t, nodes))
+        moved = set().union(*map(self._reads.__getitem__, nodes))
+        for node in nodes:
+            for key, readers in self._makes[node]:
+                if readers is None or not readers <= nodes:
+                    moved.add(key)
+                else:
+                    moved.discard(key)
         # Rounded once, so that the order of a set does not show.
-        traffic = math.fsum(self._crossing[key] for key in moved)
-        return self._delta.kernel_ns(sum(self._work[n] for n in nodes), traffic)
+        traffic = math.fsum(map(self._crossing.__getitem__, moved))
+        return self._delta.kernel_ns(sum(map(self._work.__getitem__, nodes)), traffic)
 
 
 class ExactJudge:

@@ -46,14 +46,14 @@ class Units:
         number = {id(group): index for index, group in enumerate(ordered)}
         self.units = [_unit(group) for group in ordered]
         consumers: list[set[int]] = [set() for _ in ordered]
-        self._outside: dict[int, set[int]] = {}
+        self._readers: dict[int, set[int]] = {}
         self.escaping: set[int] = set()
         for index, group in enumerate(ordered):
             for node in group.nodes:
                 if node.escapes:
                     self.escaping |= {id(t) for t in (*node.outputs, *_renamed(node))}
                 for tensor in node.inputs if node.op_class != "alias" else ():
-                    self._outside.setdefault(id(tensor), set()).add(index)
+                    self._readers.setdefault(id(tensor), set()).add(index)
                 for consumer in node.consumers:
                     consumers[index].add(number[id(home[id(consumer)])])
         self.dag = Dag([row - {index} for index, row in enumerate(consumers)])
@@ -66,11 +66,9 @@ class Units:
         ops = [n for index in nodes for n in self.units[index].group.nodes]
         return Group(sorted(ops, key=lambda n: n.index))
 
-    def leaves(self, tensor: Tensor, inside: frozenset[int]) -> bool:
-        """Return whether someone beyond `inside` reads a tensor that is made there."""
-        if id(tensor) in self.escaping:
-            return True
-        return not self._outside.get(id(tensor), set()) <= inside
+    def readers(self, tensor: Tensor) -> frozenset[int] | None:
+        """Return the units that read a tensor, None if it leaves the graph."""
+        return None if id(tensor) in self.escaping else frozenset(self._readers.get(id(tensor), ()))
 
 
 def _unit(group: Group) -> Unit:
