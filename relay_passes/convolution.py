@@ -6,13 +6,16 @@ and the rows are pixels: the direct convolution of oneDNN with a blocked weight.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 SPATIAL = {"relax.nn.conv1d": 1, "relax.nn.conv2d": 2, "relax.nn.conv3d": 3}
 CHANNELS_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 KERNEL = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
+_FEW_CHANNELS = 16
+_MOST_TAPS = 16
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,26 @@ def window(call: relax.Call) -> Window | None:
     return Window(strides, dilation, padding[:rank], padding[rank:])
 
 
-def padded(builder: relax.BlockBuilder, x: relax.Expr, at: Window) -> relax.Expr:
-    """Return x with its spatial axes padded by zeros, as a variable of its own."""
-    if not any((*at.before, *at.after)):
-        return x
-    widths = [0, 0, *(n for pair in zip(at.before, at.after, strict=True) for n in pair), 0, 0]
-    return builder.emit(relax.op.nn.pad(x, widths))
+def padded(
+    builder: relax.BlockBuilder, x: relax.Expr, sizes: Sequence[int], at: Window
+) -> tuple[relax.Expr, Window]:
+    """Return the image and the window to convolve it by, padded beforehand if that is better.
+
+    Loops over the taps leave the padding out (`tir_schedules.cpu.padding`), but not of many taps or
+    of one, and the few channels of a picture are laid out anew anyhow.
+    """
+    widths = list(zip(at.before, at.after, strict=True))
+    taps = [size for size, width in zip(sizes, widths, strict=True) if any(width)]
+    channels = int(x.ty.shape.values[-1])
+    if not taps or (channels >= _FEW_CHANNELS and min(taps) > 1 and max(taps) <= _MOST_TAPS):
+        return x, at
+    image = builder.emit(relax.op.nn.pad(x, [0, 0, *(n for pair in widths for n in pair), 0, 0]))
+    none = (0,) * len(sizes)
+    return image, replace(at, before=none, after=none)
 
 
 def convolve(x: te.Tensor, packed: te.Tensor, at: Window) -> te.Tensor:
-    """Return the convolution of a padded channels-last x with a packed kernel.
+    """Return the convolution of a channels-last x with a packed kernel.
 
     The kernel's shape is (O // lanes, *window, I, lanes).
     """
@@ -57,7 +70,7 @@ def convolve(x: te.Tensor, packed: te.Tensor, at: Window) -> te.Tensor:
     def point(n: te.Var, *index: te.Var) -> te.Expr:
         *pixel, channel = index
         weight = packed[(channel // lanes, *taps, k, channel % lanes)]
-        return te.sum(x[(n, *_read(pixel, taps, at), k)] * weight, axis=[*taps, k])
+        return te.sum(_read(x, n, pixel, taps, k, at) * weight, axis=[*taps, k])
 
     shape = (x.shape[0], *_out_sizes(x, sizes, at), blocks * lanes)
     return te.compute(shape, point, "packed_conv")
@@ -71,17 +84,33 @@ def convolve_depthwise(x: te.Tensor, kernel: te.Tensor, at: Window) -> te.Tensor
     def point(n: te.Var, *index: te.Var) -> te.Expr:
         *pixel, channel = index
         weight = kernel[(0, *taps, channel)]
-        return te.sum(x[(n, *_read(pixel, taps, at), channel)] * weight, axis=taps)
+        return te.sum(_read(x, n, pixel, taps, channel, at) * weight, axis=taps)
 
     return te.compute((x.shape[0], *_out_sizes(x, sizes, at), channels), point, "depthwise_conv")
 
 
-def _read(pixel: list[te.Var], taps: list[te.IterVar], at: Window) -> list[te.Expr]:
-    steps = zip(pixel, taps, at.strides, at.dilation, strict=True)
-    return [p * stride + tap * dilation for p, tap, stride, dilation in steps]
+def _read(
+    x: te.Tensor,
+    n: te.Var,
+    pixel: list[te.Var],
+    taps: list[te.IterVar],
+    channel: te.Expr,
+    at: Window,
+) -> te.Expr:
+    """Return the element of the image that a tap meets, 0 beyond it."""
+    steps = zip(pixel, taps, at.strides, at.dilation, at.before, strict=True)
+    place = [p * stride + tap * dilation - before for p, tap, stride, dilation, before in steps]
+    element = x[(n, *place, channel)]
+    bounds = [p >= 0 for p, before in zip(place, at.before, strict=True) if before]
+    sizes = [int(size) for size in x.shape[1:-1]]
+    bounds += [p < s for p, s, after in zip(place, sizes, at.after, strict=True) if after]
+    if not bounds:
+        return element
+    return tirx.if_then_else(tirx.all(*bounds), element, tirx.const(0, x.dtype))
 
 
 def _out_sizes(x: te.Tensor, sizes: list[int], at: Window) -> list[int]:
-    inside = (int(n) for n in x.shape[1:-1])
+    edges = (at.before, at.after)
+    inside = (sum(each) for each in zip(map(int, x.shape[1:-1]), *edges, strict=True))
     steps = zip(inside, sizes, at.strides, at.dilation, strict=True)
     return [(n - (size - 1) * dilation - 1) // stride + 1 for n, size, stride, dilation in steps]

@@ -160,12 +160,12 @@ class _Packer(relax.PyExprMutator):
             blocks = (channels // lanes, lanes, depth, *sizes)
             kernel = self._laid_out(weight, blocks, (0, *(t + 1 for t in taps), 2, 1))
             function = convolution.convolve
-        padded = convolution.padded(self.builder_, x, at)
+        image, at = convolution.padded(self.builder_, x, sizes, at)
 
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return function(x, kernel, at)
 
-        return self.builder_.call_te(compute, padded, kernel, primfunc_name_hint=function.__name__)
+        return self.builder_.call_te(compute, image, kernel, primfunc_name_hint=function.__name__)
 
     def _laid_out(
         self, weight: relax.Expr, shape: Sequence[int], order: Sequence[int]

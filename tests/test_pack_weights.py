@@ -98,21 +98,21 @@ def test_the_file_has_each_weight_once(tmp_path):
 
 @st.composite
 def convolutions(draw: st.DrawFn) -> onnx.ModelProto:
-    rank = draw(st.integers(1, 2))
+    rank = draw(st.integers(1, 3))
     numbers = {"kernel": (1, 4), "dilation": (1, 2), "stride": (1, 3), "before": (0, 2)}
     axes = [{k: draw(st.integers(*v)) for k, v in numbers.items()} for _ in range(rank)]
     sizes, outs = [], []
     for axis in axes:
         axis["after"] = draw(st.integers(0, 2))
         reach = (axis["kernel"] - 1) * axis["dilation"] + 1
-        out = draw(st.integers(1, 15))
+        out = draw(st.integers(1, 15) if rank > 1 else st.integers(1, 60))
         size = (out - 1) * axis["stride"] + reach - axis["before"] - axis["after"]
         sizes.append(max(size, 1))
         inside = sizes[-1] + axis["before"] + axis["after"] - reach
         outs.append(inside // axis["stride"] + 1)
     depth, channels, groups = draw(
-        st.sampled_from([(3, 16, 1), (5, 24, 1), (16, 32, 1), (8, 7, 1), (1, 8, 1)])
-        | st.sampled_from([(8, 8, 8), (19, 19, 19), (8, 16, 8), (8, 32, 2)])
+        st.sampled_from([(3, 16, 1), (5, 24, 1), (16, 32, 1), (32, 64, 1), (8, 7, 1), (1, 8, 1)])
+        | st.sampled_from([(8, 8, 8), (19, 19, 19), (80, 80, 80), (8, 16, 8), (8, 32, 2)])
     )
     batch = draw(st.integers(1, 2))
     g = Graph("conv")

@@ -14,6 +14,7 @@ from ..analysis.atoms import Access, Atom, Node
 from ..analysis.expr import dtype_bytes
 from ..analysis.summary import is_contraction
 from ..device import Device
+from .padding import bounds_of
 from .vectors import own_vector, vector_atom
 
 _LANE_REGISTERS = 2
@@ -43,6 +44,7 @@ class RegisterTile:
     pixels: tuple[Atom, ...]
     batch: tuple[Atom, ...]
     moving: Access
+    whole_row: bool  # a line of a padded image, whose borders are known only in one piece
 
 
 def register_tile(node: Node) -> RegisterTile | None:
@@ -71,6 +73,7 @@ def register_tile(node: Node) -> RegisterTile | None:
         pixels=tuple(a for a in still if a is not row and a not in panels),
         batch=tuple(a for a in rest if a not in still and a not in panels),
         moving=max(across, key=lambda x: x.tensor.bytes),
+        whole_row=any(row in b.atoms for b in bounds_of(node) or ()),
     )
 
 
@@ -133,7 +136,7 @@ def tile_atoms(
     others *= -(-tile.lane.extent // lane_chunk)
     few = others * -(-tile.row.extent // (_ROW_BLOCKS * rows)) < 4 * device.threads
     row_chunk = (_FEW_ROW_BLOCKS if few else _ROW_BLOCKS) * rows
-    wanted = {tile.lane: lane_chunk, tile.row: row_chunk}
+    wanted = {tile.lane: lane_chunk, tile.row: tile.row.extent if tile.whole_row else row_chunk}
     chunks = {atom: chunk for atom, chunk in wanted.items() if chunk < atom.extent}
 
     def tiled(*atoms: Atom) -> list[Atom]:
@@ -160,6 +163,6 @@ def _whole_lanes(
     wanted = device.profile.thresholds.least_tiles
     least = max(-(-wanted // count), blocks * rows * line * _LINES // device.l2_bytes)
     tiles = min(blocks, max(1, least, round(blocks / _FEW_ROW_BLOCKS)))
-    if tiles == 1:
+    if tiles == 1 or tile.whole_row:
         return tuple(others), {}
     return (*others, tile.row), {tile.row: -(-blocks // tiles) * rows}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
@@ -21,6 +21,7 @@ from .emit_reduce import (
     open_nested,
 )
 from .nest import Nest, Reduce, sequence
+from .padding import Bound
 from .storage import total
 from .vectors import halves
 
@@ -33,6 +34,7 @@ class NestEmitter:
         self._points = PointEmitter(nest, registers)
         self._epilogue: PointEmitter | None = None
         self._behind = nest.behind()
+        self._settled = False  # whether all rows at hand are inside a padded line
         if self._behind is not None:
             self._epilogue = PointEmitter(self._behind, registers)
 
@@ -60,7 +62,7 @@ class NestEmitter:
             out += self._points.emit(1, None)
         elif level == nest.strip_at:
             out += self._strip()
-        elif level == nest.strip_at - 1 and nest.group.rows > 1:
+        elif level == nest.strip_at - 1 and nest.by_rows:
             out += self._row_blocks(level)
         else:
             atom = nest.dims[level]
@@ -74,13 +76,11 @@ class NestEmitter:
         """Emit the loop over rows in blocks that share the loads of a strip."""
         nest = self._nest
         atom, rows = nest.dims[level], nest.group.rows
+        if nest.padding is not None and nest.padding.line is atom:
+            return self._line(level)
         extent = nest.extent(atom)
         block = tirx.Var("block", INDEX)
-
-        def at(start: ir.Expr, count: int) -> tirx.Stmt:
-            self._loops[atom], nest.rows = start, count
-            return sequence(self._level(level + 1))
-
+        at = functools.partial(self._rows_from, level)
         whole = tirx.FloorDiv(extent, tirx.IntImm(INDEX, rows))
         if isinstance(extent, tirx.IntImm):
             whole = tirx.IntImm(INDEX, int(extent) // rows)
@@ -94,7 +94,38 @@ class NestEmitter:
                 number = tirx.IntImm(INDEX, atom.extent // chunk)
                 rest = tirx.IfThenElse(tirx.EQ(nest.position.outer[atom], number), rest, None)
             out.append(rest)
-        nest.rows = 1
+        nest.rows, nest.active = 1, (0,)
+        return out
+
+    def _rows_from(self, level: int, start: ir.Expr, count: int) -> tirx.Stmt:
+        nest = self._nest
+        self._loops[nest.dims[level]] = start
+        nest.rows, nest.active = count, tuple(range(count))
+        return sequence(self._level(level + 1))
+
+    def _line(self, level: int) -> list[tirx.Stmt]:
+        """Emit a line of a padded image: blocks inside it in a loop, those at its borders apart."""
+        nest = self._nest
+        extent, rows = nest.dims[level].extent, nest.group.rows
+        blocks = [range(at, min(at + rows, extent)) for at in range(0, extent, rows)]
+
+        def kind(block: range) -> tuple[int, bool]:
+            return len(block), nest.padding.is_inside(block)
+
+        out: list[tirx.Stmt] = []
+        for (count, inside), group in itertools.groupby(blocks, kind):
+            self._settled = inside
+            members = list(group)
+            if inside and len(members) > 1:
+                block = tirx.Var("block", INDEX)
+                start = total([(rows, block)], members[0].start)
+                body = self._rows_from(level, start, count)
+                out.append(tirx.For(block, 0, len(members), tirx.ForKind.SERIAL, body))
+                continue
+            for member in members:
+                start = tirx.IntImm(INDEX, member.start)
+                out.append(self._rows_from(level, start, count))
+        nest.rows, nest.active, self._settled = 1, (0,), False
         return out
 
     def _strip(self) -> list[tirx.Stmt]:
@@ -219,7 +250,50 @@ class NestEmitter:
             return self._rows_at(width, start)
         atom, *inside = loops
         emit = functools.partial(self._inner, tuple(inside), width, start)
+        bounds = self._known_bounds(atom, inside)
+        dynamic = [b for b in bounds if self._nest.padding.line not in b.atoms]
+        if dynamic:
+            emit = functools.partial(self._guarded, dynamic, emit)
+        if len(dynamic) < len(bounds) and not self._settled:
+            return self._taps(atom, [b for b in bounds if b not in dynamic], emit)
         return [self._loop(atom, self._loops[atom], self._nest.extent(atom), emit)]
+
+    def _known_bounds(self, atom: Atom, inside: Sequence[Atom]) -> list[Bound]:
+        """Return the bounds of the padding that are known in a loop, and not outside it."""
+        if self._nest.padding is None:
+            return []
+        return [
+            b for b in self._nest.padding.bounds if atom in b.atoms and not b.atoms & set(inside)
+        ]
+
+    def _guarded(self, bounds: list[Bound], emit: Callable[[], list[tirx.Stmt]]) -> list[tirx.Stmt]:
+        """Emit a body under bounds that the loops around it decide."""
+        position = self._nest.position
+        zero = tirx.IntImm(INDEX, 0)
+        holds = [
+            tirx.GE(total([(s, position.full(a)) for a, s in b.strides], b.const), zero)
+            for b in bounds
+        ]
+        return [tirx.IfThenElse(functools.reduce(tirx.And, holds), sequence(emit()), None)]
+
+    def _taps(
+        self, atom: Atom, bounds: list[Bound], emit: Callable[[], list[tirx.Stmt]]
+    ) -> list[tirx.Stmt]:
+        """Emit a loop over taps one by one, each for the rows that it leaves inside the image."""
+        nest = self._nest
+        first, before = int(self._loops[nest.padding.line]), nest.active
+        var, out = self._loops[atom], []
+        for tap in range(atom.extent):
+            self._loops[atom] = tirx.IntImm(INDEX, tap)
+            nest.active = tuple(
+                row
+                for row in before
+                if all(nest.padding.holds(b, first + row, tap) for b in bounds)
+            )
+            if nest.active:
+                out += emit()
+        self._loops[atom], nest.active = var, before
+        return out
 
     def _rows_at(self, width: int, start: ir.Expr) -> list[tirx.Stmt]:
         """Emit the point for each row of the block at hand."""
@@ -229,7 +303,7 @@ class NestEmitter:
         row = nest.dims[nest.strip_at - 1]
         first = self._loops[row]
         out: list[tirx.Stmt] = []
-        for number in range(nest.rows):
+        for number in nest.active:
             nest.row = number
             self._loops[row] = total([(1, first)], number)
             out += self._points.emit(width, start)

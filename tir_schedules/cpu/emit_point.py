@@ -28,7 +28,7 @@ class PointEmitter:
             self._axes.update(node.digits)
         nodes = nest.group.nodes
         self._made_here = {id(n.stage.out) for n in nodes if not nest.is_reduced(n)}
-        self._values = {id(n): n.stage.value for n in nodes}
+        self._values = {id(n): nest.value(n) for n in nodes}
         self._emitter = Emitter(self._load, self._axis, nest.storage.vector_bytes)
         self._forward: dict[int, ir.Expr] = {}
         self._depths: dict[Expr, int] = {}
@@ -46,7 +46,7 @@ class PointEmitter:
     def resolve(self, atom: Atom, low: int) -> None:
         """Settle the conditions on `atom` as they are from `low` on."""
         for node in self._nest.group.nodes:
-            self._values[id(node)] = guards.resolve(node.stage.value, node, atom, low)
+            self._values[id(node)] = guards.resolve(self._nest.value(node), node, atom, low)
         self._depths.clear()
         self._divide_by_reciprocals()
 
@@ -114,7 +114,7 @@ class PointEmitter:
         """Ask ahead for the inputs that the lanes walk in order."""
         nest = self._nest
         out: list[tirx.Stmt] = []
-        if nest.row > 0:
+        if nest.row > nest.active[0]:
             return out  # the first of a block of rows has asked for the lines of all
         for fetch in self._fetches:
             access = fetch.access
@@ -171,6 +171,6 @@ class PointEmitter:
         for atom in atoms:
             if atom in nest.dims:
                 place = nest.dims.index(atom)
-                inside = place >= nest.strip_at - (nest.group.rows > 1)
+                inside = place >= nest.strip_at - nest.by_rows
                 depth = max(depth, nest.strip_at + 1 if inside else place + 1)
         return depth

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..analysis.atoms import Access, Atom, Node
-from ..analysis.cost import FREE
+from ..analysis.cost import FREE, value_ops
 from ..analysis.expr import Op, Tensor, dtype_bytes, loads
+from ..analysis.padding import padded_sum
 from ..analysis.stage import Stage
 from ..device import Device
 from ..profile import OP_KINDS, Profile
@@ -57,8 +58,14 @@ def estimate(plan: Plan, device: Device) -> Latency:
 
 def stage_ns(stage: Stage, profile: Profile) -> float:
     """Return the ns a stage's value takes on one vector register of points."""
-    spent = sum(_op_ns(op, profile) for op in stage.operations if op.name not in FREE)
+    spent = sum(_op_ns(op, profile) for op in _operations(stage) if op.name not in FREE)
     return spent + (profile.op_ns["light"] if stage.reduction is not None else 0.0)
+
+
+def _operations(stage: Stage) -> Iterable[Op]:
+    """Return the operations of a point; a convolution's loops see to its padding."""
+    padded = padded_sum(stage)
+    return stage.operations if padded is None else value_ops(padded[0])
 
 
 def arithmetic_ns(stages: Iterable[Stage], device: Device) -> float:

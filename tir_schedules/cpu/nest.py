@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from tvm import ir, tirx
 
 from ..analysis.atoms import Atom, Node, Space
+from ..analysis.expr import Expr
 from .emit_expr import INDEX
+from .padding import padding_of
 from .plan import LoopGroup, Phase
 from .storage import Position, Storage
 
@@ -34,7 +36,10 @@ class Reduce:
 
 
 class Nest:
-    """A `LoopGroup` at one tile position. `rows` are emitted together, `row` is the one at hand."""
+    """A `LoopGroup` at one tile position.
+
+    `rows` are emitted together, those of them that are `active`; `row` is the one at hand.
+    """
 
     def __init__(
         self,
@@ -55,12 +60,23 @@ class Nest:
         for reduce in self.reduces:
             reduce.blocks = self._blocks(reduce)
         self.rows, self.row = 1, 0
+        self.active: tuple[int, ...] = (0,)
+        self.padding = padding_of(group, phase)
 
     def behind(self) -> Nest | None:
         """Return the nest of the group's epilogue, if it has one."""
         if self.group.epilogue is None:
             return None
         return Nest(self._space, self.phase, self.group.epilogue, self.storage, self._outer)
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether the loop just outside the strip is emitted in blocks of rows."""
+        return self.group.rows > 1 or (self.padding is not None and self.padding.line is not None)
+
+    def value(self, node: Node) -> Expr:
+        """Return what a node adds or stores at a point, padding left to the loops."""
+        return node.stage.value if self.padding is None else self.padding.value
 
     def is_reduced(self, node: Node) -> bool:
         return any(d in node.reduced for d in self.dims)

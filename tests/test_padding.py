@@ -1,0 +1,99 @@
+"""Convolutions of padded images without a padded copy: loops leave out taps beyond the border."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+import stitch_case as sc
+from stitch_tir import statements
+from test_pack_weights import checked
+from tvm import tirx
+from zoo.graph import Graph
+
+DEPTH = 16  # channels read
+
+
+def conv(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    pads: list[int],
+    channels: tuple[int, int] = (DEPTH, 32),
+    groups: int = 1,
+    strides: tuple[int, int] = (1, 1),
+) -> onnx.ModelProto:
+    g = Graph("conv")
+    depth, made = channels
+    x = g.input("x", (1, depth, *size))
+    w = g.weight("w", (made, depth // groups, *kernel))
+    y = g.op("Conv", x, w, pads=pads, group=groups, strides=strides)
+    sizes = [
+        (n + pads[axis] + pads[axis + 2] - kernel[axis]) // strides[axis] + 1
+        for axis, n in enumerate(size)
+    ]
+    g.output(g.op("Relu", y), "y", (1, made, *sizes))
+    return g.model()
+
+
+def kernel_of(model: onnx.ModelProto) -> tirx.PrimFunc:
+    mod = sc.compiled(model, 2).mod
+    (found,) = (f for v, f in mod.functions_items() if "convolve" in v.name_hint)
+    return found
+
+
+@pytest.mark.parametrize("groups", [1, 16])
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2), (1, 3)])
+@pytest.mark.parametrize(
+    ("size", "kernel", "pads"),
+    [
+        ((9, 45), (3, 3), [1, 1, 1, 1]),
+        ((45, 9), (3, 3), [1, 1, 1, 1]),
+        ((7, 60), (5, 7), [2, 3, 2, 3]),
+        ((6, 31), (2, 4), [0, 3, 1, 0]),
+        ((5, 5), (7, 7), [3, 3, 3, 3]),
+        ((1, 1), (3, 3), [1, 1, 1, 1]),
+        ((4, 33), (1, 3), [0, 2, 0, 2]),
+        ((3, 40), (3, 2), [2, 0, 2, 0]),
+    ],
+)
+def test_padded_convolutions_need_no_copy(size, kernel, pads, strides, groups):
+    channels = (16, 16 if groups > 1 else 32)
+    kernels = checked(conv(size, kernel, pads, channels, groups, strides))
+    assert not any("pad" in name for name in kernels), kernels
+
+
+@pytest.mark.parametrize(
+    ("kernel", "pads"), [((1, 1), [1, 1, 1, 1]), ((1, 19), [0, 9, 0, 9]), ((1, 3), [1, 1, 1, 1])]
+)
+def test_windows_of_one_tap_or_many_are_padded_before(kernel, pads):
+    assert any("pad" in name for name in checked(conv((9, 45), kernel, pads)))
+
+
+def test_pictures_of_few_channels_are_padded_where_they_are_laid_out():
+    kernels = checked(conv((20, 31), (3, 3), [1, 1, 1, 1], (3, 32)))
+    assert any("transpose" in name and "pad" in name for name in kernels)
+
+
+def test_sums_are_free_of_conditions_and_of_taps_beyond_the_border():
+    """A line of 14 pixels under 3 taps is 40 products a channel, not 42."""
+    func = kernel_of(conv((5, 14), (3, 3), [1, 1, 1, 1]))
+    assert "if_then_else" not in func.script()
+    inside_depth = [
+        stmt
+        for stmt, around in statements(func.body)
+        if any(isinstance(s, tirx.For) and int(s.extent) == DEPTH for s in around)
+    ]
+    assert not any(isinstance(stmt, tirx.IfThenElse) for stmt in inside_depth)
+    assert sum(isinstance(stmt, tirx.BufferStore) for stmt in inside_depth) == 40
+
+
+def test_infinite_weights_do_not_show_in_the_padding():
+    model = conv((6, 20), (3, 3), [1, 1, 1, 1])
+    weight = model.graph.initializer[0]
+    values = onnx.numpy_helper.to_array(weight).copy()
+    values[:, :, 0, :] = np.inf
+    weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
+    inputs = {"x": np.ones((1, 16, 6, 20), "float32")}
+    (y,) = sc.compiled(model, 2).model.run(inputs).values()
+    assert np.isfinite(y[:, :, 0]).all()
+    assert np.isinf(y[:, :, 1:]).all()

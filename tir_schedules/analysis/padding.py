@@ -1,0 +1,61 @@
+"""Sums of products whose terms are zero beyond some bounds: convolutions of padded images."""
+
+from __future__ import annotations
+
+import functools
+
+from .expr import Const, Expr, Op
+from .stage import Stage
+
+_CHOICE = "call:tirx.if_then_else"
+_COMPARE = frozenset(("LT", "LE", "GT", "GE"))
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def padded_sum(stage: Stage) -> tuple[Expr, tuple[Op, ...]] | None:
+    """Return a term without its bounds, and the comparisons that bound the terms that count.
+
+    None if the stage is no sum of `if_then_else(bounds, x, 0) * y`. What is left out is a product
+    with zero, so that a weight of infinity or NaN does not show in the padding.
+    """
+    if stage.reduction is None or stage.reduction.kind != "sum":
+        return None
+    value = stage.value
+    if not isinstance(value, Op) or value.name != "Mul":
+        return None
+    for side, factor in enumerate(value.args):
+        found = _bounded(factor)
+        if found is not None:
+            inside, bounds = found
+            args = (inside, value.args[1]) if side == 0 else (value.args[0], inside)
+            return Op("Mul", args, value.dtype, value.extra), bounds
+    return None
+
+
+def _bounded(factor: Expr) -> tuple[Expr, tuple[Op, ...]] | None:
+    if not isinstance(factor, Op):
+        return None
+    if factor.name == "Cast":
+        found = _bounded(factor.args[0])
+        if found is None:
+            return None
+        return Op("Cast", (found[0],), factor.dtype, factor.extra), found[1]
+    if factor.name != _CHOICE:
+        return None
+    condition, inside, outside = factor.args
+    bounds = _conjunction(condition)
+    if bounds is None or not isinstance(outside, Const) or outside.value != 0:
+        return None
+    return inside, bounds
+
+
+def _conjunction(condition: Expr) -> tuple[Op, ...] | None:
+    """Return the comparisons that are all true where the condition is, None if it has others."""
+    if not isinstance(condition, Op):
+        return None
+    if condition.name in _COMPARE:
+        return (condition,)
+    if condition.name != "And":
+        return None
+    parts = [_conjunction(arg) for arg in condition.args]
+    return None if None in parts else tuple(c for part in parts for c in part)

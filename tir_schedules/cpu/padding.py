@@ -1,0 +1,113 @@
+"""Which terms of a padded convolution count, settled by loops and not by lanes.
+
+A padded copy of the image would be written and read once more. Instead the sum of a pixel at the
+border goes over the taps that meet the image: a loop over taps is entered under a condition, and
+the pixels of a register tile, each with taps of its own, are known when code is emitted.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from ..analysis.atoms import Atom, Node
+from ..analysis.expr import Axis, Expr, Op
+from ..analysis.index import add, normalize, scaled
+from ..analysis.padding import padded_sum
+from .plan import LoopGroup, Phase
+
+_MOST_TAPS = 16  # that are emitted one by one
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`const + sum(stride * atom) >= 0`."""
+
+    strides: tuple[tuple[Atom, int], ...]
+    const: int
+
+    @property
+    def atoms(self) -> frozenset[Atom]:
+        return frozenset(atom for atom, _ in self.strides)
+
+
+@dataclass(frozen=True)
+class Padding:
+    """A node's `value` where all `bounds` hold; beyond them it adds nothing.
+
+    `line` is the loop whose positions are emitted one by one at the borders: the pixels of a line.
+    """
+
+    value: Expr
+    bounds: tuple[Bound, ...]
+    line: Atom | None
+
+    def holds(self, bound: Bound, line: int, tap: int) -> bool:
+        """Return whether a bound of one position on the line and one tap holds."""
+        at = (stride * (line if atom is self.line else tap) for atom, stride in bound.strides)
+        return bound.const + sum(at) >= 0
+
+    def is_inside(self, positions: range) -> bool:
+        """Return whether positions on the line meet the image with all their taps."""
+        return all(
+            self.holds(bound, position, tap)
+            for bound in self.bounds
+            if self.line in bound.atoms
+            for position in positions
+            for tap in range(_tap(bound, self.line).extent)
+        )
+
+
+def padding_of(group: LoopGroup, phase: Phase) -> Padding | None:
+    """Return the padding that a nest's loops can settle, None if there is none such."""
+    if len(group.nodes) != 1 or group.lanes == 1 or group.strip_level >= len(group.dims) - 1:
+        return None
+    (node,) = group.nodes
+    bounds = bounds_of(node)
+    taps = set(group.dims[group.strip_level : -1])
+    if bounds is None or not taps <= set(node.reduced):
+        return None
+    # A bound of the pixels alone is not left to loops: what it guards may be loaded before them.
+    if any(group.dims[-1] in b.atoms or not taps & b.atoms for b in bounds):
+        return None
+    line = group.dims[group.strip_level - 1] if group.strip_level else None
+    lined = [b for b in bounds if line is not None and line in b.atoms]
+    if not lined:
+        line = None
+    if line in phase.chunks or any(not _is_short(b, line, taps) for b in lined):
+        return None
+    value, _ = padded_sum(node.stage)
+    return Padding(value, bounds, line)
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def bounds_of(node: Node) -> tuple[Bound, ...] | None:
+    """Return the bounds of a padded sum in atoms, None if a node is none or they are not affine."""
+    found = padded_sum(node.stage)
+    if found is None:
+        return None
+    bounds = [_bound(compare, node) for compare in found[1]]
+    return None if None in bounds else tuple(bounds)
+
+
+def _is_short(bound: Bound, line: Atom, taps: set[Atom]) -> bool:
+    others = bound.atoms - {line}
+    return len(others) == 1 and others <= taps and _tap(bound, line).extent <= _MOST_TAPS
+
+
+def _tap(bound: Bound, line: Atom) -> Atom:
+    return next(atom for atom, _ in bound.strides if atom is not line)
+
+
+def _bound(compare: Op, node: Node) -> Bound | None:
+    left, right = (normalize(arg) for arg in compare.args)
+    if compare.name in ("LT", "LE"):
+        left, right = right, left
+    gap = add(left, scaled(right, -1))
+    strides: dict[Atom, int] = {}
+    for term in gap.terms:
+        if not isinstance(term.base, Axis) or (term.low, term.extent) != (1, term.base.extent):
+            return None
+        for atom, weight in node.digits[term.base]:
+            strides[atom] = strides.get(atom, 0) + term.scale * weight
+    return Bound(tuple(strides.items()), gap.const - (compare.name in ("LT", "GT")))
