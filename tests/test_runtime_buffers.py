@@ -14,6 +14,7 @@ from runtime_models import BFLOAT16, double, gather, linear, onnx_model
 
 import tvm_stitch
 from tvm_stitch.errors import StitchError
+from tvm_stitch.runtime import library
 
 
 @pytest.fixture(scope="module")
@@ -246,3 +247,29 @@ def test_weights_are_read_where_they_are():
     fetch = model._library.module.get_function("tvm_stitch_weights", query_imports=True)
     borrowed = {weight.ctypes.data for weight in model._library.weights}
     assert {np.from_dlpack(weight).ctypes.data for weight in fetch()} == borrowed
+
+
+def test_weights_begin_a_cache_line_and_share_what_they_shared():
+    raw = np.zeros(4096, np.uint8)
+    raw[:] = np.random.default_rng(3).integers(0, 255, raw.size)
+    start = -raw.__array_interface__["data"][0] % 64
+    odd = raw[start + 16 : start + 16 + 480].view(np.float32)
+    given = [
+        odd.reshape(10, 12),
+        odd.reshape(12, 10),
+        raw[start + 64 : start + 128].view(np.float64),
+        np.asfortranarray(odd.reshape(10, 12)),
+        np.asfortranarray(odd.reshape(10, 12) + 1),
+        np.array(7, np.int64),
+        np.zeros((0, 3), np.float16),
+        np.array([True, False]),
+    ]
+    placed = library._on_lines(given)
+    addresses = [weight.__array_interface__["data"][0] for weight in placed]
+    assert not any(a % 64 for a, weight in zip(addresses, placed, strict=True) if weight.size)
+    assert addresses[0] == addresses[1]
+    assert addresses[2] == given[2].__array_interface__["data"][0]
+    for weight, before in zip(placed, given, strict=True):
+        assert (weight.shape, weight.dtype) == (before.shape, before.dtype)
+        np.testing.assert_array_equal(weight, before)
+        assert weight.flags.c_contiguous

@@ -30,7 +30,7 @@ _HEADER = struct.Struct("<8sIIQQ")
 _WEIGHT = struct.Struct("<QBBHi16q")
 _FOOTER = struct.Struct("<QQ8s")
 _PAGE_BYTES = 4096
-_ALIGN_BYTES = 64
+ALIGN_BYTES = 64
 _REBUILD = "compile the model again on this machine"
 
 
@@ -113,12 +113,12 @@ def write(path: Path, library: bytes, meta: Meta, weights: Sequence[np.ndarray])
         for weight in weights:
             key = (weight.__array_interface__["data"][0], weight.nbytes)
             if key not in places:
-                file.write(bytes(-file.tell() % _ALIGN_BYTES))
+                file.write(bytes(-file.tell() % ALIGN_BYTES))
                 places[key] = file.tell()
                 file.write(weight.reshape(-1).view(np.uint8).data)
         keys = [(weight.__array_interface__["data"][0], weight.nbytes) for weight in weights]
         tail = bundle(meta, weights, [places[key] for key in keys])
-        file.write(bytes(-file.tell() % _ALIGN_BYTES))
+        file.write(bytes(-file.tell() % ALIGN_BYTES))
         file.write(tail + _FOOTER.pack(file.tell(), len(tail), _MAGIC))
 
 

@@ -38,7 +38,7 @@ _loaded: WeakValueDictionary[tuple[int, int], Library] = WeakValueDictionary()
 
 def from_executable(executable: Any, meta: Meta, weights: Sequence[np.ndarray]) -> Model:
     """Link a `tvm.compile` result, load it, and lend it the weights where they are."""
-    weights = [np.require(weight, requirements=["C", "A"]) for weight in weights]
+    weights = _on_lines(weights)
     with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
         path = Path(folder) / "model.so"
         link(executable, path)
@@ -51,6 +51,36 @@ def from_executable(executable: Any, meta: Meta, weights: Sequence[np.ndarray]) 
     bind(ctypes.addressof(buffer), len(bundle))
     save = functools.partial(artifact.write, library=image, meta=meta, weights=weights)
     return Model(library, meta, save)
+
+
+def _on_lines(weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return the weights from a cache line on each, as in a file; those that were one still are.
+
+    A register that straddles two lines is two loads: BERT-base takes 5 % longer.
+    """
+    # All of them at once: an address tells arrays apart only as long as they live.
+    weights = [np.require(weight, requirements=["C", "A"]) for weight in weights]
+    placed: dict[tuple[int, int], np.ndarray] = {}
+    out = []
+    for weight in weights:
+        key = (weight.__array_interface__["data"][0], weight.nbytes)
+        if key not in placed:
+            placed[key] = _aligned(weight)
+        out.append(placed[key].view(weight.dtype).reshape(weight.shape))
+    return out
+
+
+def _aligned(weight: np.ndarray) -> np.ndarray:
+    """Return the bytes of an array, copied if they do not begin a cache line."""
+    raw = weight.reshape(-1).view(np.uint8)
+    skip = -weight.__array_interface__["data"][0] % artifact.ALIGN_BYTES
+    if skip == 0:
+        return raw
+    room = np.empty(weight.nbytes + artifact.ALIGN_BYTES, np.uint8)
+    start = -room.__array_interface__["data"][0] % artifact.ALIGN_BYTES
+    copy = room[start : start + weight.nbytes]
+    copy[:] = raw
+    return copy
 
 
 def load(path: str | os.PathLike) -> Model:
