@@ -88,3 +88,39 @@ def test_an_epilogue_takes_the_accumulators_unless_they_are_a_result(is_output):
     assert held == ([] if is_output else ["made"])
     loops = [s for s, _ in statements(emit_plan(plan, kernel).body)]
     assert "made" not in [s.buffer.name for s in loops if isinstance(s, tirx.AllocBuffer)]
+
+
+def row_major(rows: int, depth: int, columns: int) -> tirx.PrimFunc:
+    x = te.placeholder((rows, depth), "float32", "x")
+    w = te.placeholder((depth, columns), "float32", "w")
+    k = te.reduce_axis((0, depth), "k")
+    out = te.compute((rows, columns), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), "out")
+    return te.create_prim_func([x, w, out])
+
+
+@pytest.mark.parametrize("rows", [128, 197, 300, 1024])
+def test_tiles_have_even_chunks_of_rows(rows):
+    (phase,) = plan_prim_func(row_major(rows, 3072, 768), DEVICE).phases
+    (extent,) = (a.extent for a in phase.groups[0].dims if a.extent == rows)
+    chunk = next((n for a, n in phase.chunks.items() if a.extent == extent), extent)
+    last = extent - (-(-extent // chunk) - 1) * chunk
+    assert chunk - last < -(-extent // chunk) * phase.groups[0].rows
+
+
+@pytest.mark.parametrize(
+    ("columns", "widths"),
+    [(32, {32}), (41, {32, 16}), (64 + 24, {32}), (131, {32, 4}), (48, {32, 16})],
+)
+def test_the_last_columns_are_one_piece(columns, widths):
+    """Of 41 columns 16 lanes begin at column 25, for eight lanes and one took as long each."""
+    kernel = row_major(40, 70, columns)
+    emitted = emit_plan(plan_prim_func(kernel, DEVICE), kernel)
+    loops = [s for s, _ in statements(emitted.body) if isinstance(s, tirx.For)]
+    assert {int(s.extent) for s in loops if s.kind == tirx.ForKind.VECTORIZED} == widths
+
+
+@pytest.mark.parametrize("columns", [521, 131, 97, 1000])
+def test_the_last_tile_has_a_strip_of_lanes(columns):
+    (phase,) = plan_prim_func(row_major(300, 128, columns), DEVICE).phases
+    (chunk,) = (n for a, n in phase.chunks.items() if a.extent == columns)
+    assert columns % chunk == 0 or columns % chunk >= 32

@@ -131,11 +131,13 @@ def tile_atoms(
     rows = rows_of(tile.row.extent, device)
     if tile.lane not in common:
         return _whole_lanes(tile, rows, common, device)
-    lane_chunk = _LANE_STRIPS * lanes_of(device, tile.lane.extent, tile.moving.tensor.dtype)
+    lane_chunk = _lane_chunk(tile, device)
     others = math.prod(a.extent for a in common if a not in (tile.row, tile.lane))
     others *= -(-tile.lane.extent // lane_chunk)
     few = others * -(-tile.row.extent // (_ROW_BLOCKS * rows)) < 4 * device.threads
-    row_chunk = (_FEW_ROW_BLOCKS if few else _ROW_BLOCKS) * rows
+    # Even chunks: threads get the tiles in order, so that the larger ones are one thread's.
+    blocks = -(-tile.row.extent // rows)
+    row_chunk = -(-blocks // -(-blocks // (_FEW_ROW_BLOCKS if few else _ROW_BLOCKS))) * rows
     wanted = {tile.lane: lane_chunk, tile.row: tile.row.extent if tile.whole_row else row_chunk}
     chunks = {atom: chunk for atom, chunk in wanted.items() if chunk < atom.extent}
 
@@ -150,6 +152,14 @@ def tile_atoms(
     bytes_moving = tile.moving.tensor.bytes // math.prod(a.extent for a in batch)
     stays = moving + weight if bytes_moving > device.l2_bytes // 2 else weight + moving
     return (*unknown, *batch, *stays), chunks
+
+
+def _lane_chunk(tile: RegisterTile, device: Device) -> int:
+    """Return some strips of lanes, the last ones no fewer than a strip."""
+    lanes = lanes_of(device, tile.lane.extent, tile.moving.tensor.dtype)
+    sizes = [n * lanes for n in range(_LANE_STRIPS, 2 * _LANE_STRIPS + 1)]
+    rests = ((size, tile.lane.extent % size) for size in sizes)
+    return next((size for size, rest in rests if rest == 0 or rest >= lanes), sizes[0])
 
 
 def _whole_lanes(

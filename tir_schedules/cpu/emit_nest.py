@@ -186,6 +186,14 @@ class NestEmitter:
         return out
 
     def _tail(self, start: ir.Expr, done: int, left: int) -> list[tirx.Stmt]:
+        """Emit what whole strips leave: halving widths, or a register tile over some lanes again.
+
+        Each piece of a register tile loads all of its rows anew, so one is better than several; the
+        lanes done twice get the same results.
+        """
+        width = 1 << (left - 1).bit_length()
+        if self._nest.group.rows > 1 and 0 < left < width <= done + left:
+            return self._lanes_at(total([(1, start)], done + left - width), width)
         out: list[tirx.Stmt] = []
         for width in halves(left):
             out += self._lanes_at(total([(1, start)], done), width)
