@@ -30,10 +30,14 @@ extern "C" long peak(long rounds, float seed, float* out, int threads) {
   _Pragma("omp parallel for num_threads(threads) schedule(static)")
   for (int part = 0; part < threads; ++part) {
     vec acc[CHAINS], a = SET(seed), b = SET(1e-3f);
+    _Pragma("GCC unroll 24")
     for (int i = 0; i < CHAINS; ++i) acc[i] = SET(i);
+    // Not unrolled, the accumulators would be memory.
     for (long r = 0; r < rounds; ++r)
+      _Pragma("GCC unroll 24")
       for (int i = 0; i < CHAINS; ++i) acc[i] = FMA(acc[i], a, b);
     vec total = acc[0];
+    _Pragma("GCC unroll 24")
     for (int i = 1; i < CHAINS; ++i) total += acc[i];
     out[16 * part] = SUM(total);
   }
