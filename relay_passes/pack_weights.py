@@ -37,9 +37,9 @@ class PackWeights:
           -> call_tir(packed_conv, (pad(x), ...w[O // lanes, H, W, I, lanes]))
 
     Weights are constants, and the parameters behind the first `num_input` (an attribute of the
-    function), whose new layout `fold_weights` computes. Those that something else reads too, or of
-    columns that fill no whole panels, stay as they are: a weight is stored once. Runs before
-    LegalizeOps.
+    function), whose new layout `fold_weights` computes. Those that something else reads too stay as
+    they are: a weight is stored once. Columns that fill no whole panels are padded if the weight is
+    beyond L2, and the result cut; a small weight stays as it is. Runs before LegalizeOps.
     """
 
     def __init__(self, device: Device | None = None) -> None:
@@ -133,16 +133,29 @@ class _Packer(relax.PyExprMutator):
         if len(_shape(weight)) != 2 or len(_shape(x)) < 2:
             return call
         depth, columns = _shape(weight)
-        lanes = self._lanes(columns, weight)
+        lanes, extra = self._lanes(columns, weight), 0
+        widest = lanes_of(self._device, columns, str(weight.ty.dtype))
+        if lanes != widest and self._is_large(weight):
+            lanes, extra = widest, -columns % widest
         if lanes is None:
             return call
-        panels = self._laid_out(weight, (depth, columns // lanes, lanes), (1, 0, 2))
+        blocks = (depth, (columns + extra) // lanes, lanes)
+        panels = self._laid_out(weight, blocks, (1, 0, 2), [0, 0, 0, extra])
         block = depth_block(depth, _shape(x)[-2], lanes, self._device)
 
         def compute(x: te.Tensor, panels: te.Tensor) -> te.Tensor:
             return _product(x, panels, block)
 
-        return self.builder_.call_te(compute, x, panels, primfunc_name_hint="packed_matmul")
+        whole = self.builder_.call_te(compute, x, panels, primfunc_name_hint="packed_matmul")
+        if not extra:
+            return whole
+        whole = self.builder_.emit(whole)
+        return relax.op.strided_slice(whole, [len(_shape(x)) - 1], [0], [columns])
+
+    def _is_large(self, weight: relax.Expr) -> bool:
+        """Return whether a row-major weight's columns are a page of memory a step."""
+        bytes_ = math.prod(_shape(weight)) * dtype_bytes(str(weight.ty.dtype))
+        return bytes_ > self._device.l2_bytes
 
     def _convolution(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
         at = convolution.window(call)
@@ -168,16 +181,25 @@ class _Packer(relax.PyExprMutator):
         return self.builder_.call_te(compute, image, kernel, primfunc_name_hint=function.__name__)
 
     def _laid_out(
-        self, weight: relax.Expr, shape: Sequence[int], order: Sequence[int]
+        self,
+        weight: relax.Expr,
+        shape: Sequence[int],
+        order: Sequence[int],
+        edges: Sequence[int] = (),
     ) -> relax.Expr:
-        """Return a weight reshaped and then transposed; a constant at once."""
+        """Return a weight padded, reshaped and then transposed; a constant at once."""
         key = (_key(weight), tuple(shape), tuple(order))
         if key in self._made:
             return self._made[key]
         if isinstance(weight, ir.Constant):
-            array = weight.value.numpy().reshape(shape).transpose(order)
+            array = weight.value.numpy()
+            if any(edges):
+                array = np.pad(array, list(zip(edges[::2], edges[1::2], strict=True)))
+            array = array.reshape(shape).transpose(order)
             self._made[key] = relax.const(np.ascontiguousarray(array))
         else:
+            if any(edges):
+                weight = self.builder_.emit(relax.op.nn.pad(weight, list(edges)))
             blocks = self.builder_.emit(relax.op.reshape(weight, shape))
             self._made[key] = self.builder_.emit(relax.op.permute_dims(blocks, order))
         return self._made[key]

@@ -70,6 +70,21 @@ def test_deep_products_are_right(depth):
     assert packed(checked(product((50,), depth, 64).model()))
 
 
+@pytest.mark.parametrize("rows", [(1,), (30,), (2, 9)])
+def test_a_large_weight_of_ragged_columns_is_padded_and_the_result_cut(rows):
+    assert packed(checked(product(rows, 1100, 1003).model()))
+
+
+def test_a_large_weight_that_is_transposed_and_ragged_is_packed(tmp_path):
+    g = Graph("head")
+    w = g.op("Transpose", g.weight("w", (1003, 1100)), perm=[1, 0])
+    y = g.op("Add", g.op("MatMul", g.input("x", (7, 1100)), w), g.weight("b", (1003,)))
+    g.output(y, "y", (7, 1003))
+    assert packed(checked(g.model()))
+    tvm_stitch.compile(g.model()).export(tmp_path / "m.so")
+    assert (tmp_path / "m.so").stat().st_size < 1.1 * 4 * 1003 * 1100
+
+
 def test_float64_products_are_right():
     assert packed(checked(product((33,), 70, 96, "float64").model(), 1e-12))
 

@@ -58,7 +58,7 @@ def _parts(value: relax.Expr) -> list[relax.Expr]:
 
 
 def _evaluator(value: relax.Expr) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Return how to compute an operator that only moves or reshapes its first argument."""
+    """Return how to compute an operator that only moves, reshapes or pads its first argument."""
     if not isinstance(value, relax.Call):
         return None
     shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
@@ -72,6 +72,10 @@ def _evaluator(value: relax.Expr) -> Callable[[np.ndarray], np.ndarray] | None:
         case "relax.reshape" | "relax.expand_dims" | "relax.squeeze" | "relax.flatten":
             target = [int(extent) for extent in shape.values]
             return lambda array: array.reshape(target)
+        case "relax.nn.pad" if value.attrs.pad_mode == "constant" and value.attrs.pad_value == 0:
+            edges = [int(width) for width in value.attrs.pad_width]
+            widths = list(zip(edges[::2], edges[1::2], strict=True))
+            return lambda array: np.pad(array, widths)
     return None
 
 
