@@ -9,6 +9,7 @@ from tvm.ir import IRModule
 
 from relay_passes.transform import StitchOps
 from tir_schedules import ApplyStitchSchedules
+from tvm_stitch.memory import peak_bytes
 from tvm_stitch.report import GroupReport, Report
 
 _LAUNCHES = ("relax.call_tir", "relax.call_dps_packed", "relax.call_pure_packed")
@@ -35,11 +36,14 @@ def build_report(
         stopped = list(group.stopped) if group else []
         fallback = kernel in schedule.declined or kernel in schedule.fallbacks
         groups.append(GroupReport(ops, kernel, saved, stopped, fallback))
+    unshared, planned = peak_bytes(after)
     return Report(
         kernels=len(calls),
         groups=groups,
         bytes_unfused=sum(_call_bytes(v, c) for v, c in _launches(before)),
         bytes_fused=sum(_call_bytes(v, c) for v, c in calls),
+        peak_bytes_unshared=unshared,
+        peak_bytes=planned,
         fallbacks=sum(g.fallback for g in groups),
         serial_above_threshold=sorted(schedule.serial),
         scalar_contiguous=sorted(schedule.scalar),

@@ -26,14 +26,18 @@ class Report:
     """The compilation of one model.
 
     `kernels` counts launches in one run, library calls and copies included. `bytes_*`: modelled
-    main-memory traffic of one run. `serial_above_threshold` and `scalar_contiguous` name kernels
-    that ought to be parallel and vectorised but are not: both should be empty.
+    main-memory traffic of one run. `peak_bytes`: memory of what kernels write, where tensors of
+    disjoint lifetimes share it; `peak_bytes_unshared` where they do not. `serial_above_threshold`
+    and `scalar_contiguous` name kernels that ought to be parallel and vectorised but are not: both
+    should be empty.
     """
 
     kernels: int
     groups: list[GroupReport] = field(default_factory=list)
     bytes_unfused: int = 0
     bytes_fused: int = 0
+    peak_bytes_unshared: int = 0
+    peak_bytes: int = 0
     fallbacks: int = 0
     serial_above_threshold: list[str] = field(default_factory=list)
     scalar_contiguous: list[str] = field(default_factory=list)
@@ -54,7 +58,8 @@ class Report:
     def __str__(self) -> str:
         lines = [
             f"{self.kernels} kernels, {len(self.groups)} groups, {self.fallbacks} on the fallback "
-            f"schedule; main memory {_mib(self.bytes_unfused)} -> {_mib(self.bytes_fused)}"
+            f"schedule; main memory {_mib(self.bytes_unfused)} -> {_mib(self.bytes_fused)}; "
+            f"intermediates {_mib(self.peak_bytes_unshared)} in {_mib(self.peak_bytes)}"
         ]
         for group in self.groups:
             mark = " (fallback)" if group.fallback else ""

@@ -1,0 +1,30 @@
+"""What a report says of memory: tensors whose lifetimes do not meet share it."""
+
+from __future__ import annotations
+
+import pytest
+import stitch_case  # noqa: F401  (finds the zoo)
+from zoo.graph import Graph
+
+import tvm_stitch
+
+TENSOR = 64 * 64 * 4
+
+
+def products(count: int, results: int) -> Graph:
+    g = Graph("products")
+    x = g.input("x", (64, 64))
+    for number in range(count):
+        x = g.op("MatMul", x, g.weight(f"w{number}", (64, 64)))
+        if number >= count - results:
+            g.output(x, f"y{number}", (64, 64))
+    return g
+
+
+@pytest.mark.parametrize(("count", "results"), [(1, 1), (2, 1), (5, 1)])
+def test_intermediates_in_a_row_take_turns_in_two_buffers(count, results):
+    report = tvm_stitch.explain(products(count, results).model(), fusion="none")
+    assert report.kernels == count
+    assert report.peak_bytes_unshared == count * TENSOR
+    assert report.peak_bytes == (results + min(2, count - results)) * TENSOR
+    assert "intermediates" in str(report)
