@@ -124,3 +124,17 @@ def test_the_last_tile_has_a_strip_of_lanes(columns):
     (phase,) = plan_prim_func(row_major(300, 128, columns), DEVICE).phases
     (chunk,) = (n for a, n in phase.chunks.items() if a.extent == columns)
     assert columns % chunk == 0 or columns % chunk >= 32
+
+
+@pytest.mark.parametrize(
+    ("sizes", "by_rows"),
+    [
+        ((512, 512, 256), True),  # 1 MiB of rows, half of that of weights
+        ((128, 768, 3072), False),  # 9 MiB of weights
+        ((2048, 512, 768), True),
+        ((2048, 1024, 1024), True),  # neither fits: some rows stay while the weights stream
+    ],
+)
+def test_threads_share_out_the_larger_operand(sizes, by_rows):
+    (phase,) = plan_prim_func(row_major(*sizes), DEVICE).phases
+    assert (phase.tile[0].extent == sizes[0]) == by_rows

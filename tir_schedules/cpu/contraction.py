@@ -44,6 +44,7 @@ class RegisterTile:
     pixels: tuple[Atom, ...]
     batch: tuple[Atom, ...]
     moving: Access
+    weight: Access
     whole_row: bool  # a line of a padded image, whose borders are known only in one piece
 
 
@@ -73,6 +74,7 @@ def register_tile(node: Node) -> RegisterTile | None:
         pixels=tuple(a for a in still if a is not row and a not in panels),
         batch=tuple(a for a in rest if a not in still and a not in panels),
         moving=max(across, key=lambda x: x.tensor.bytes),
+        weight=max(along, key=lambda x: x.tensor.bytes),
         whole_row=any(row in b.atoms for b in bounds_of(node) or ()),
     )
 
@@ -134,7 +136,8 @@ def tile_atoms(
     lane_chunk = _lane_chunk(tile, device)
     others = math.prod(a.extent for a in common if a not in (tile.row, tile.lane))
     others *= -(-tile.lane.extent // lane_chunk)
-    few = others * -(-tile.row.extent // (_ROW_BLOCKS * rows)) < 4 * device.threads
+    outside = _rows_outside(tile, common, device)
+    few = outside or others * -(-tile.row.extent // (_ROW_BLOCKS * rows)) < 4 * device.threads
     # Even chunks: threads get the tiles in order, so that the larger ones are one thread's.
     blocks = -(-tile.row.extent // rows)
     row_chunk = -(-blocks // -(-blocks // (_FEW_ROW_BLOCKS if few else _ROW_BLOCKS))) * rows
@@ -150,8 +153,16 @@ def tile_atoms(
     known = {*tile.batch, *tile.panels, *tile.pixels, tile.lane, tile.row}
     unknown = [a for a in common if a not in known]
     bytes_moving = tile.moving.tensor.bytes // math.prod(a.extent for a in batch)
-    stays = moving + weight if bytes_moving > device.l2_bytes // 2 else weight + moving
+    rows_stay = outside or bytes_moving > device.l2_bytes // 2
+    stays = moving + weight if rows_stay else weight + moving
     return (*unknown, *batch, *stays), chunks
+
+
+def _rows_outside(tile: RegisterTile, common: list[Atom], device: Device) -> bool:
+    """Return whether threads share out the rows: of the larger operand, all weights in L2."""
+    apart = math.prod(a.extent for a in common if a in tile.batch)
+    moving, weight = (a.tensor.bytes // apart for a in (tile.moving, tile.weight))
+    return moving > weight and weight <= device.l2_bytes // 2
 
 
 def _lane_chunk(tile: RegisterTile, device: Device) -> int:
