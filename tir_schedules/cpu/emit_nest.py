@@ -20,6 +20,7 @@ from .emit_reduce import (
     open_lanes,
     open_nested,
 )
+from .emit_transposed import emit_blocks
 from .nest import Nest, Reduce, sequence
 from .padding import Bound
 from .storage import total
@@ -63,7 +64,8 @@ class NestEmitter:
         elif level == nest.strip_at:
             out += self._strip()
         elif level == nest.strip_at - 1 and nest.by_rows:
-            out += self._row_blocks(level)
+            transposed = nest.group.transposed
+            out += emit_blocks(nest, self._points) if transposed else self._row_blocks(level)
         else:
             atom = nest.dims[level]
             inside = functools.partial(self._level, level + 1)

@@ -63,11 +63,16 @@ class PointEmitter:
             self._values[key] = by_reciprocals(value, settled)
 
     def emit(
-        self, width: int, start: ir.Expr | None, given: Mapping[int, ir.Var] | None = None
+        self,
+        width: int,
+        start: ir.Expr | None,
+        given: Mapping[int, ir.Var] | None = None,
+        into: ir.Var | None = None,
     ) -> list[tirx.Stmt]:
         """Emit the body from `start` of the vector dimension on, `width` lanes of it.
 
-        `given` are registers that hold tensors, by the tensors' ids.
+        `given` are registers that hold tensors, by the tensors' ids; `into` is one that takes the
+        value instead of memory.
         """
         nest = self._nest
         loops = nest.position.loops
@@ -88,6 +93,9 @@ class PointEmitter:
             reduce = nest.reduce_of(node)
             if reduce is not None:
                 stores.append(accumulate(nest, reduce, value, lane))
+                continue
+            if into is not None:
+                stores.append(tirx.BufferStore(into, value, [at]))
                 continue
             if any(ld.tensor is node.stage.out for ld in self._reads):
                 value = scope.bind(Load(node.stage.out, ()), value)

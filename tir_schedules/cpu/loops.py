@@ -13,6 +13,7 @@ from ..device import Device
 from . import guards
 from .contraction import lanes_of, register_tile, rows_of
 from .plan import LoopGroup, Phase
+from .transposed import lanes_across, sides
 from .vectors import lanes_for, vector_atom
 
 # Outputs are often as far apart as a page is wide, so their lines meet in one set of L1.
@@ -118,6 +119,9 @@ def _finish(nest: _Nest, phase: Phase, device: Device) -> LoopGroup:
         product = _register_tile(nodes[0], dims, phase, device)
         if product is not None:
             return product
+        transposed = _transposed(nodes[0], dims, phase, device)
+        if transposed is not None:
+            return transposed
     last = max(0, len(dims) - 1)
     if nest.vector is None:
         return LoopGroup(nodes, dims, 1, last)
@@ -151,6 +155,21 @@ def _register_tile(
         return None
     rows = min(rows_of(tile.row.extent, device), phase.inner_extent(tile.row))
     return LoopGroup((node,), order, lanes, len(outer) + 1, rows)
+
+
+def _transposed(
+    node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device
+) -> LoopGroup | None:
+    """Order a transposing nest's loops: others, what it is stored along, what it is read along."""
+    found = sides(node, device)
+    if found is None or not set(found) <= set(dims):
+        return None
+    stored, read = found
+    # A short last chunk reaches back into the one before, which only memory has.
+    if len(phase.nodes) > 1 and any(a in phase.chunks for a in (read, stored)):
+        return None
+    order = (*(d for d in dims if d not in (read, stored)), stored, read)
+    return LoopGroup((node,), order, lanes_across(node, device), len(dims) - 1, transposed=True)
 
 
 def _with_epilogues(groups: list[LoopGroup], space: Space) -> tuple[LoopGroup, ...]:

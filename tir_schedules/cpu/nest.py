@@ -72,7 +72,8 @@ class Nest:
     @property
     def by_rows(self) -> bool:
         """Whether the loop just outside the strip is emitted in blocks of rows."""
-        return self.group.rows > 1 or (self.padding is not None and self.padding.line is not None)
+        padded = self.padding is not None and self.padding.line is not None
+        return self.group.rows > 1 or self.group.transposed or padded
 
     def value(self, node: Node) -> Expr:
         """Return what a node adds or stores at a point, padding left to the loops."""

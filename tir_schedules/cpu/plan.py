@@ -16,7 +16,9 @@ class LoopGroup:
     inside `strip_level` of the other loops: all of them, or fewer for a blocked transpose and for a
     reduction whose accumulators stay in the registers of one strip. `rows` of the loop just outside
     the strip share its loads: a register tile of rows x lanes accumulators. `epilogue` are nodes
-    over the same points that take a register tile's accumulators where they are.
+    over the same points that take a register tile's accumulators where they are. A `transposed`
+    nest is read along the last dimension and stored along the one before, in blocks of `lanes` of
+    each.
     """
 
     nodes: tuple[Node, ...]
@@ -25,6 +27,7 @@ class LoopGroup:
     strip_level: int
     rows: int = 1
     epilogue: LoopGroup | None = None
+    transposed: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from ..analysis.atoms import Atom, Edge, Node, Space
 from ..analysis.expr import dtype_bytes
 from ..device import Device
 from .contraction import register_tile, tile_atoms
+from .transposed import chunk_of, sides
 from .vectors import own_vector
 
 _LANE_CHUNK = 64  # chunks of a vector atom are whole strips of lanes
@@ -53,10 +54,17 @@ def choose_tiling(nodes: list[Node], space: Space, device: Device) -> Tiling:
 
 def _spatial_tiling(nodes: list[Node], common: list[Atom], lead: Node, device: Device) -> Tiling:
     vector_atoms = {own_vector(n) for n in nodes if n.stage.domain * 4 >= lead.stage.domain}
-    tile = [a for a in common if a not in vector_atoms]
     chunks: dict[Atom, int] = {}
+    read = None
+    if len(nodes) == 1 and (found := sides(lead, device)) is not None:
+        stored, read = found
+        vector_atoms = {stored}
+        if (chunk := chunk_of(read, lead, device)) < read.extent:
+            chunks[read] = chunk
+    tile = [a for a in common if a not in vector_atoms and (a is not read or a in chunks)]
     for atom in (a for a in common if a in vector_atoms):
-        chunk = _lane_chunk(atom, math.prod(a.extent for a in tile), nodes, tile, device)
+        others = math.prod(-(-a.extent // chunks.get(a, 1)) for a in tile)
+        chunk = _lane_chunk(atom, others, nodes, tile, device)
         if chunk < atom.extent:
             chunks[atom] = chunk
             tile.append(atom)
