@@ -16,6 +16,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from .convolution import CHANNELS_LAST, KERNEL, SPATIAL
+from .graph_functions import graph_functions
 
 _UNARY = frozenset(
     f"relax.{name}"
@@ -47,9 +48,8 @@ class ChannelsLast:
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         carrier = _Carrier(mod)
-        for gvar, func in mod.functions_items():
-            if isinstance(func, relax.Function) and not (func.attrs and "Primitive" in func.attrs):
-                carrier.builder_.update_func(gvar, carrier.visit_expr(func))
+        for gvar, func in graph_functions(mod):
+            carrier.builder_.update_func(gvar, carrier.visit_expr(func))
         return carrier.builder_.get()
 
 

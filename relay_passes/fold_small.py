@@ -15,6 +15,8 @@ from tir_schedules.analysis.evaluate import NotEvaluable, evaluate, points
 from tir_schedules.analysis.stage import Kernel
 from tir_schedules.analysis.summary import summarize
 
+from .graph_functions import graph_functions
+
 _POINTS = 256
 
 
@@ -29,9 +31,8 @@ class FoldSmallConstants:
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         folder = _Folder(mod)
-        for gvar, func in mod.functions_items():
-            if isinstance(func, relax.Function) and not (func.attrs and "Primitive" in func.attrs):
-                folder.builder_.update_func(gvar, folder.visit_expr(func))
+        for gvar, func in graph_functions(mod):
+            folder.builder_.update_func(gvar, folder.visit_expr(func))
         return folder.builder_.get()
 
 

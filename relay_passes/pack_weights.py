@@ -22,6 +22,7 @@ from tir_schedules.cpu.contraction import depth_block, lanes_of
 from tir_schedules.device import Device
 
 from . import convolution
+from .graph_functions import graph_functions
 
 _DTYPES = ("float32", "float64")
 
@@ -47,11 +48,7 @@ class PackWeights:
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or Device.detect(tvm.target.Target.current(allow_none=False))
-        graphs = [
-            (gvar, func)
-            for gvar, func in mod.functions_items()
-            if isinstance(func, relax.Function) and not (func.attrs and "Primitive" in func.attrs)
-        ]
+        graphs = graph_functions(mod)
         packer = _Packer(mod, device, _weights_only([func for _, func in graphs]))
         for gvar, func in graphs:
             packer.builder_.update_func(gvar, packer.visit_expr(func))

@@ -15,6 +15,7 @@ from tir_schedules.analysis.expr import Tensor
 from tir_schedules.device import Device
 
 from .fusion_plan import FusionPlan
+from .graph_functions import graph_functions
 from .group import Group
 from .op_graph import OpGraph, OpNode
 from .stitch_planner import StitchPlanner
@@ -60,17 +61,12 @@ class StitchOps:
         planner = self._planner or StitchPlanner(device, self._fuel)
         builder = relax.BlockBuilder(IRModule(mod.functions, attrs=mod.attrs))
         kernels: dict[str, object] = {}
-        for gvar, func in mod.functions_items():
-            if isinstance(func, relax.Function) and not _is_primitive(func):
-                rewriter = _Rewriter(mod, builder, planner, kernels, self)
-                rewritten = rewriter.function(func)
-                if rewritten is not None:
-                    builder.update_func(builder.get().get_global_var(gvar.name_hint), rewritten)
+        for gvar, func in graph_functions(mod):
+            rewriter = _Rewriter(mod, builder, planner, kernels, self)
+            rewritten = rewriter.function(func)
+            if rewritten is not None:
+                builder.update_func(builder.get().get_global_var(gvar.name_hint), rewritten)
         return relax.transform.Normalize()(builder.get())
-
-
-def _is_primitive(func: relax.Function) -> bool:
-    return "Primitive" in func.attrs or "Codegen" in func.attrs if func.attrs else False
 
 
 class _Rewriter:
