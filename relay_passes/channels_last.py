@@ -117,6 +117,9 @@ class _Carrier(relax.PyExprMutator):
             return None
         if attrs.out_layout not in ("", first) or attrs.out_dtype is not None:
             return None
+        # By itself a depthwise convolution has its lanes along a line of the image.
+        if int(attrs.groups) > 1 and call.args[0] not in self._twins:
+            return None
         function = getattr(relax.op.nn, f"conv{rank}d")
         return function(
             self._twin(call.args[0]),

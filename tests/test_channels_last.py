@@ -56,6 +56,14 @@ def test_one_block_is_transposed_at_its_borders_only():
     checked(residual_block().model())
 
 
+def test_a_depthwise_convolution_by_itself_stays_as_it_is():
+    g = Graph("depthwise")
+    y = g.op("Relu", conv(g, g.input("x", (1, 24, 20, 19)), 24, 24, groups=24))
+    g.output(y, "y", (1, 24, 20, 19))
+    assert "relax.permute_dims" not in operators(g.model())
+    checked(g.model())
+
+
 def test_a_graph_without_convolutions_is_left_alone():
     model = zoo.subgraph("softmax", (4, 96))
     assert operators(model).count("relax.permute_dims") == 0

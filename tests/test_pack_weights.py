@@ -131,9 +131,12 @@ def convolutions(draw: st.DrawFn) -> onnx.ModelProto:
     )
     batch = draw(st.integers(1, 2))
     g = Graph("conv")
+    x = g.input("x", (batch, depth, *sizes))
+    if draw(st.booleans()):  # a depthwise one is channels last behind another only
+        x = g.op("Conv", x, g.weight("v", (depth, depth, *[1] * rank)))
     y = g.op(
         "Conv",
-        g.input("x", (batch, depth, *sizes)),
+        x,
         g.weight("w", (channels, depth // groups, *(a["kernel"] for a in axes))),
         g.weight("b", (channels,)),
         strides=[a["stride"] for a in axes],
@@ -154,7 +157,8 @@ def test_convolutions_of_any_window_are_right(model):
 @pytest.mark.parametrize(("channels", "groups"), [(32, 1), (16, 16)])
 def test_convolutions_are_packed(channels, groups):
     g = Graph("conv")
-    x, w = g.input("x", (1, 16, 12, 12)), g.weight("w", (channels, 16 // groups, 3, 3))
+    x = g.op("Conv", g.input("x", (1, 16, 12, 12)), g.weight("v", (16, 16, 1, 1)))
+    w = g.weight("w", (channels, 16 // groups, 3, 3))
     y = g.op("Conv", x, w, pads=[1, 1, 1, 1], group=groups)
     g.output(y, "y", (1, channels, 12, 12))
     assert packed(checked(g.model()))

@@ -25,6 +25,8 @@ def conv(
     g = Graph("conv")
     depth, made = channels
     x = g.input("x", (1, depth, *size))
+    if groups > 1:  # channels last behind another only
+        x = g.op("Conv", x, g.weight("v", (depth, depth, 1, 1)))
     w = g.weight("w", (made, depth // groups, *kernel))
     y = g.op("Conv", x, w, pads=pads, group=groups, strides=strides)
     sizes = [
