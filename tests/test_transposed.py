@@ -112,3 +112,28 @@ def test_a_block_is_loads_shuffles_and_stores_of_whole_registers():
         for s, _ in statements(body)
     )
     assert shuffles == side * (side.bit_length() - 1)
+
+
+def shifted(i: te.Var, j: te.Var, x: te.Tensor) -> te.Expr:
+    return tirx.if_then_else(tirx.all(j > 0, i > 0), x[j - 1, i - 1], tirx.const(0, "float32"))
+
+
+@pytest.mark.parametrize("kind", ["residual", "padded"])
+def test_what_blocks_would_gather_is_no_transpose(kind):
+    """A residual lies as the result does; a condition would part the lanes of a block."""
+    x = te.placeholder((64, 96), "float32", "x")
+    y = te.placeholder((96, 64), "float32", "y")
+    if kind == "residual":
+        out = te.compute((96, 64), lambda i, j: x[j, i] + y[i, j], "out")
+        func = te.create_prim_func([x, y, out])
+    else:
+        func = te.create_prim_func([x, te.compute((97, 65), lambda i, j: shifted(i, j, x), "out")])
+    plan = plan_prim_func(func, DEVICE)
+    assert not any(g.transposed for p in plan.phases for g in p.groups)
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(n).astype("float32") for n in ((64, 96), (96, 64)))
+    given = [a, b] if kind == "residual" else [a]
+    expected = a.T + b if kind == "residual" else np.pad(a.T, ((1, 0), (1, 0)))
+    got = np.full(expected.shape, -1, "float32")
+    run(emit_plan(plan, func), *given, got)
+    np.testing.assert_array_equal(got, expected)
