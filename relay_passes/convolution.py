@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 from tvm import relax, te, tirx
 
+from tir_schedules.cpu.padding import MOST_TAPS
+
 SPATIAL = {"relax.nn.conv1d": 1, "relax.nn.conv2d": 2, "relax.nn.conv3d": 3}
 CHANNELS_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 KERNEL = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
 _FEW_CHANNELS = 16
-_MOST_TAPS = 16
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def padded(
     widths = list(zip(at.before, at.after, strict=True))
     taps = [size for size, width in zip(sizes, widths, strict=True) if any(width)]
     channels = int(x.ty.shape.values[-1])
-    if not taps or (channels >= _FEW_CHANNELS and min(taps) > 1 and max(taps) <= _MOST_TAPS):
+    if not taps or (channels >= _FEW_CHANNELS and min(taps) > 1 and max(taps) <= MOST_TAPS):
         return x, at
     image = builder.emit(relax.op.nn.pad(x, [0, 0, *(n for pair in widths for n in pair), 0, 0]))
     none = (0,) * len(sizes)

@@ -25,6 +25,7 @@ from . import convolution
 from .graph_functions import graph_functions
 
 _DTYPES = ("float32", "float64")
+_MOST_PADDING = 8  # columns for each that is padded: memory and arithmetic grow by an eighth
 
 
 @tvm.transform.module_pass(opt_level=0, name="PackWeights")
@@ -35,12 +36,12 @@ class PackWeights:
           -> panels = permute_dims(reshape(w, [K, N // lanes, lanes]), [1, 0, 2])
              call_tir(packed_matmul, (x, panels))
              conv2d(x, w[O, I, H, W])     # channels last
-          -> call_tir(packed_conv, (pad(x), ...w[O // lanes, H, W, I, lanes]))
+          -> call_tir(packed_conv, (x, ...w[O // lanes, H, W, I, lanes]))
 
     Weights are constants, and the parameters behind the first `num_input` (an attribute of the
     function), whose new layout `fold_weights` computes. Those that something else reads too stay as
-    they are: a weight is stored once. Columns that fill no whole panels are padded if the weight is
-    beyond L2, and the result cut; a small weight stays as it is. Runs before LegalizeOps.
+    they are: a weight is stored once. Columns that fill no whole panels are padded, and the result
+    cut, if the weight is beyond L2 and hardly grows. Runs before LegalizeOps.
     """
 
     def __init__(self, device: Device | None = None) -> None:
@@ -132,8 +133,9 @@ class _Packer(relax.PyExprMutator):
         depth, columns = _shape(weight)
         lanes, extra = self._lanes(columns, weight), 0
         widest = lanes_of(self._device, columns, str(weight.ty.dtype))
-        if lanes != widest and self._is_large(weight):
-            lanes, extra = widest, -columns % widest
+        more = -columns % widest
+        if more * _MOST_PADDING <= columns and self._is_large(weight):
+            lanes, extra = widest, more
         if lanes is None:
             return call
         blocks = (depth, (columns + extra) // lanes, lanes)

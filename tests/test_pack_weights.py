@@ -75,6 +75,10 @@ def test_a_large_weight_of_ragged_columns_is_padded_and_the_result_cut(rows):
     assert packed(checked(product(rows, 1100, 1003).model()))
 
 
+def test_a_weight_that_would_grow_by_more_than_an_eighth_is_not_padded():
+    assert not packed(checked(product((2,), 40000, 33).model()))
+
+
 def test_a_large_weight_that_is_transposed_and_ragged_is_packed(tmp_path):
     g = Graph("head")
     w = g.op("Transpose", g.weight("w", (1003, 1100)), perm=[1, 0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import sys
 from pathlib import Path
 
 from git_state import git
@@ -26,7 +27,7 @@ def dirty_files() -> list[str]:
 
 def header(allow_dirty: bool) -> dict:
     return {
-        "command": "python scripts/check_all.py",
+        "command": " ".join(["python scripts/check_all.py", *sys.argv[1:]]),
         "commit": commit(),
         "clean": not (allow_dirty and dirty_files()),
         "machine": {

@@ -7,7 +7,7 @@ run one by one. Between two cuts the condition is a constant.
 from __future__ import annotations
 
 from ..analysis.atoms import Atom, Node
-from ..analysis.expr import Axis, AxisRef, Const, Expr, Load, Op, transform, walk
+from ..analysis.expr import Axis, AxisRef, Const, Expr, Linear, Load, Op, transform, walk
 from ..analysis.index import add, normalize, scaled
 
 _COMPARE = ("LT", "LE", "GT", "GE", "EQ", "NE")
@@ -48,6 +48,12 @@ def resolve(value: Expr, node: Node, atom: Atom, at: int) -> Expr:
     return _fold(transform(value, rule))
 
 
+def difference(compare: Op) -> Linear:
+    """Return the left side of a comparison of positions less the right one."""
+    left, right = (normalize(arg) for arg in compare.args)
+    return add(left, scaled(right, -1))
+
+
 def _comparisons(condition: Expr, node: Node, atom: Atom) -> list[Op]:
     """Return the comparisons in a condition that depend on `atom`."""
     return [
@@ -71,9 +77,7 @@ def _in_atom(compare: Op, node: Node, atom: Atom) -> tuple[int, int] | None:
     """Return (stride, const) if left - right is `stride * atom + const`, else None."""
     if not all(a.dtype.startswith("int") for a in compare.args):
         return None
-    left, right = (normalize(a) for a in compare.args)
-    gap = add(left, scaled(right, -1))
-    stride = 0
+    gap, stride = difference(compare), 0
     for term in gap.terms:
         if not isinstance(term.base, Axis) or not term.extent:
             return None

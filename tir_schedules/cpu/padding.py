@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from ..analysis.atoms import Atom, Node
 from ..analysis.expr import Axis, Expr, Op
-from ..analysis.index import add, normalize, scaled
+from ..analysis.index import scaled
 from ..analysis.padding import padded_sum
+from .guards import difference
 from .plan import LoopGroup, Phase
 
-_MOST_TAPS = 16  # that are emitted one by one
+MOST_TAPS = 16  # that are emitted one by one
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def bounds_of(node: Node) -> tuple[Bound, ...] | None:
 
 def _is_short(bound: Bound, line: Atom, taps: set[Atom]) -> bool:
     others = bound.atoms - {line}
-    return len(others) == 1 and others <= taps and _tap(bound, line).extent <= _MOST_TAPS
+    return len(others) == 1 and others <= taps and _tap(bound, line).extent <= MOST_TAPS
 
 
 def _tap(bound: Bound, line: Atom) -> Atom:
@@ -100,10 +101,9 @@ def _tap(bound: Bound, line: Atom) -> Atom:
 
 
 def _bound(compare: Op, node: Node) -> Bound | None:
-    left, right = (normalize(arg) for arg in compare.args)
+    gap = difference(compare)
     if compare.name in ("LT", "LE"):
-        left, right = right, left
-    gap = add(left, scaled(right, -1))
+        gap = scaled(gap, -1)
     strides: dict[Atom, int] = {}
     for term in gap.terms:
         if not isinstance(term.base, Axis) or (term.low, term.extent) != (1, term.base.extent):

@@ -110,9 +110,10 @@ class _Folder(PyExprMutator):
         self.set_var_remap(binding.var, param)
 
     def _affords(self, var: relax.Var, source: np.ndarray, array: np.ndarray) -> bool:
-        """Refuse large copies of a weight that others still read, beyond the budget."""
-        if self._uses[self.visit_expr(var)] <= 1 or np.shares_memory(source, array):
+        """Refuse large copies of a weight that others still read, or growth, beyond the budget."""
+        alone = self._uses[self.visit_expr(var)] <= 1 or np.shares_memory(source, array)
+        added = array.nbytes - (source.nbytes if alone else 0)
+        if added <= GROWTH_FREE_BYTES:
             return True
-        added = array.nbytes if array.nbytes > GROWTH_FREE_BYTES else 0
         self._budget -= added
         return self._budget >= 0

@@ -56,7 +56,7 @@ def from_executable(executable: Any, meta: Meta, weights: Sequence[np.ndarray]) 
 def _on_lines(weights: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Return the weights from a cache line on each, as in a file; those that were one still are.
 
-    A register that straddles two lines is two loads: BERT-base takes 5 % longer.
+    A register that straddles two lines is two loads.
     """
     # All of them at once: an address tells arrays apart only as long as they live.
     weights = [np.require(weight, requirements=["C", "A"]) for weight in weights]
