@@ -14,9 +14,11 @@ from tvm.relax import op
 
 import relay_passes as relay
 import tvm_stitch
+from relay_passes.delta import Delta
 from relay_passes.explorer import Dag, Pattern
 from relay_passes.fusion_plan import FusionPlan
 from relay_passes.group import Group
+from relay_passes.judge import FastJudge
 from relay_passes.legalize import LEGALIZATIONS
 from relay_passes.op_graph import OpGraph
 from relay_passes.skeleton import Skeletons
@@ -137,6 +139,18 @@ def test_sets_that_differ_in_element_wise_ops_have_one_skeleton():
 )
 def test_sets_that_differ_in_reductions_or_layout_have_not(other):
     assert key(op.exp, op.nn.softmax, op.abs) != key(*other)
+
+
+def test_a_value_that_stays_inside_a_kernel_is_not_moved():
+    units = chain(op.abs, op.negative)
+    delta = Delta(sc.device())
+    judge = FastJudge(units, delta, sc.device(), {})
+    (between,) = units.units[0].makes
+    (end,) = units.units[1].makes
+    work = sum(delta.work_ns(n.kernel) for n in units.union((0, 1)).nodes)
+    ends = sum(delta.crossing_ns(t) for t in (*units.units[0].reads, end))
+    assert delta.crossing_ns(between) > 0
+    assert judge._kernel_ns(frozenset((0, 1))) == pytest.approx(delta.kernel_ns(work, ends))
 
 
 class _Limited:

@@ -11,6 +11,7 @@ from test_elementwise_code import run, scheduled
 from tvm import te, tirx
 
 from tir_schedules.cpu import latency, strips
+from tir_schedules.cpu.accept import refuse_plan
 from tir_schedules.cpu.plan import Plan
 from tir_schedules.cpu.template import plan_prim_func
 from tir_schedules.device import Device
@@ -138,3 +139,12 @@ def test_the_profile_says_where_the_defaults_turn_over():
     assert tiles[0] > tiles[1]
     assert len(plan_prim_func(kernel, with_thresholds(strip_bytes=1)).phases) == 1
     assert len(plan_prim_func(kernel, with_thresholds(crossing_bytes=1)).phases) == 1
+    assert plan_prim_func(kernel, DEVICE).parallel
+    assert not plan_prim_func(kernel, with_thresholds(spread_regions=1 << 30)).parallel
+
+
+def test_what_may_cross_a_barrier_is_the_profiles():
+    plan = planned(vector_then_rows(2048, 1024))
+    assert sum(t.bytes for t in plan.workspace) == 4096
+    assert refuse_plan(plan, with_thresholds(crossing_bytes=4096)) is None
+    assert "would cross a barrier" in refuse_plan(plan, with_thresholds(crossing_bytes=4095))
