@@ -12,7 +12,7 @@ from tir_schedules.cpu.latency import estimate
 from tir_schedules.device import Device
 
 from .boundaries import explain
-from .chains import fuse_chains
+from .chains import chains
 from .delta import Delta
 from .epilogue import absorb_epilogues
 from .explorer import Dag, Pattern, assemble, candidates, improve
@@ -20,10 +20,13 @@ from .explorer.dag import Nodes
 from .forecast import forecast
 from .fusion_plan import FusionPlan, execution_order
 from .group import Group
+from .joins import join_best
 from .judge import ExactJudge, FastJudge
 from .legality import refuse_node
 from .op_graph import OpGraph
 from .recompute import recompute
+from .row_epilogue import row_epilogues
+from .siblings import siblings
 from .units import Units
 
 # A kernel is taken apart when it is predicted to take 1.54 times as long as its parts. Of the pairs
@@ -42,7 +45,7 @@ class StitchPlanner:
         self._device, self._fuel = device, fuel
         self._skeletons: dict[tuple, bool] = {}
         self._kernels: dict[tuple, tuple[str | None, float]] = {}
-        self._chains: dict[tuple, tuple[str | None, float]] = {}
+        self._products: dict[tuple, tuple[str | None, float]] = {}
 
     def plan(self, graph: OpGraph) -> FusionPlan:
         fuel = _Fuel(self._fuel)
@@ -50,7 +53,9 @@ class StitchPlanner:
         for node in graph.nodes:
             if node.op_class == COMPUTE and refuse_node(node) is None:
                 absorb_epilogues(node, home, fuel.spend)
-        fuse_chains(graph, home, self._judge_products, fuel.spend)
+        around = [*chains(graph), *siblings(graph, home, self._device.l2_bytes)]
+        join_best(around, home, self._judge_products, fuel.spend)
+        join_best(row_epilogues(graph, home), home, self._judge_products, fuel.spend)
         units = Units(list({id(g): g for g in home.values()}.values()))
         exact = ExactJudge(units, self._device, self._kernels)
         delta = Delta(self._device)
@@ -73,11 +78,11 @@ class StitchPlanner:
     def _judge_products(self, group: Group) -> tuple[str | None, float]:
         """Return why products lose by one kernel of these ops, or None, and its time in ns."""
         key = group.signature()
-        if key not in self._chains:
+        if key not in self._products:
             reason, plan = accepted_plan(group.kernel(), self._device)
             time = estimate(plan, self._device).total if plan is not None else math.inf
-            self._chains[key] = (reason or refuse_products(plan), time)
-        return self._chains[key]
+            self._products[key] = (reason or refuse_products(plan), time)
+        return self._products[key]
 
     def _search(self, units: Units, exact: ExactJudge, delta: Delta) -> list[Pattern]:
         """Return the best of the beam's plans as the latency-evaluator sees them."""

@@ -262,7 +262,7 @@ def _compute() -> Refusal:
 
     return Refusal(
         rm.module(emit, x, weight), "compute-intensive ops keep to their own kernel",
-        ("matmul", "softmax"),
+        ("tir_exp", "matmul"),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..analysis.stage import Kernel
 from ..device import Device
 from .inspect import short_depths, untiled_products
-from .plan import Plan
+from .plan import Phase, Plan
 from .planner import plan_kernel, tile_limit
 
 MAX_STAGES = 96
@@ -27,14 +27,22 @@ def accepted_plan(kernel: Kernel, device: Device) -> tuple[str | None, Plan | No
 
 
 def refuse_plan(plan: Plan, device: Device) -> str | None:
-    """Return why a plan is not a stitched kernel: buffers beyond the cache or across barriers."""
+    """Return why a plan is not a stitched kernel: buffers beyond the cache or across barriers.
+
+    What a product makes may be as large as L2: a kernel of its own would leave it there too.
+    """
     limit = tile_limit(device)
     if plan.tile_bytes > limit:
         return f"a tile needs {plan.tile_bytes} bytes of buffers, half of L2 is {limit}"
-    crossing = sum(t.bytes for t in plan.workspace)
-    if crossing > device.profile.thresholds.crossing_bytes:
-        names = ", ".join(t.name for t in plan.workspace)
-        return f"no common tile: {names} ({crossing} bytes) would cross a barrier"
+    beside = {id(n.stage.out) for p in plan.phases if _has_product(p) for n in p.nodes}
+    products = [t for t in plan.workspace if id(t) in beside]
+    others = [t for t in plan.workspace if id(t) not in beside]
+    limits = (device.l2_bytes, device.profile.thresholds.crossing_bytes)
+    for tensors, most in zip((products, others), limits, strict=True):
+        crossing = sum(t.bytes for t in tensors)
+        if crossing > most:
+            names = ", ".join(t.name for t in tensors)
+            return f"no common tile: {names} ({crossing} bytes) would cross a barrier"
     return None
 
 
@@ -44,4 +52,13 @@ def refuse_products(plan: Plan) -> str | None:
         return f"{name} would have no register tile"
     for name, extent in short_depths(plan):
         return f"{name} would sum its depth in runs of {extent}"
-    return "products would meet at a barrier" if len(plan.phases) > 1 else None
+    crossing = {id(t) for t in plan.crossing}
+    for phase in plan.phases:
+        read = {id(a.tensor) for n in phase.nodes for a in n.reads.values()}
+        if phase.partial or (_has_product(phase) and read & crossing):
+            return "products would meet at a barrier"
+    return None
+
+
+def _has_product(phase: Phase) -> bool:
+    return any(group.rows > 1 for group in phase.groups)

@@ -27,7 +27,7 @@ def emit_prim_func(plan: Plan, attrs: dict[str, object]) -> tirx.PrimFunc:
     phases = [_PhaseEmitter(plan, phase, storage).emit() for phase in plan.phases]
     body: list[tirx.Stmt] = [*storage.declarations(), *phases]
     if len(plan.phases) > 1 and plan.parallel:
-        body = [*storage.declarations(), _one_region(phases)]
+        body = [*storage.declarations(), _one_region(phases, plan)]
     whole = sequence(body)
     if plan.streamed:
         whole = import_code(whole, plan.streamed, plan.vector_bytes)
@@ -36,12 +36,14 @@ def emit_prim_func(plan: Plan, attrs: dict[str, object]) -> tirx.PrimFunc:
     return func.with_attr({**attrs, "s_tir": True, "tirx.noalias": True})
 
 
-def _one_region(phases: list[tirx.Stmt]) -> tirx.Stmt:
-    """Run all phases in one parallel region, a barrier after each but the last."""
-    marked = [
-        tirx.AttrStmt(tirx.IntImm(INDEX, 1), "pragma_parallel_barrier_when_finish", 1, p)
-        for p in phases
-    ]
+def _one_region(phases: list[tirx.Stmt], plan: Plan) -> tirx.Stmt:
+    """Run all phases in one parallel region, with barriers if one needs another."""
+    marked = phases
+    if plan.barriers:
+        marked = [
+            tirx.AttrStmt(tirx.IntImm(INDEX, 1), "pragma_parallel_barrier_when_finish", 1, p)
+            for p in phases
+        ]
     return tirx.AttrStmt(
         tirx.IntImm(INDEX, 1), "pragma_parallel_launch_point", 1, tirx.SeqStmt(marked)
     )

@@ -102,9 +102,7 @@ class _Evaluator:
     def __init__(self, plan: Plan, device: Device) -> None:
         self._plan, self._device, self._profile = plan, device, device.profile
         self._threads = device.threads if plan.parallel else 1
-        kernel = plan.space.kernel
-        self._footprint = sum(t.bytes for t in kernel.params)
-        self._outputs = {id(t) for t in kernel.outputs}
+        self._outputs = {id(t) for t in plan.space.kernel.outputs}
         self._streamed = {id(t) for t in plan.streamed}
 
     def run(self) -> Latency:
@@ -117,7 +115,7 @@ class _Evaluator:
             total += overlapped_ns(spent, moved) / share
         regions = self._profile.call_ns
         if self._plan.parallel:
-            regions += self._profile.region(self._threads) * (1 + len(self._plan.phases)) / 2
+            regions += self._profile.region(self._threads) * (1 + self._plan.barriers / 2)
         return Latency(total + regions, compute, traffic, regions)
 
     def _share(self, phase: Phase) -> float:
@@ -128,8 +126,11 @@ class _Evaluator:
     def _phase(self, phase: Phase) -> tuple[float, float]:
         """Return a phase's arithmetic and traffic on one thread, in ns."""
         tiles = phase.tiles() * _evenness(phase)
-        inside = sum(_bytes_inside(t, nodes, phase) for t, nodes in _touched(phase).items())
-        home, outside = (level_of(size, self._device) for size in (inside, self._footprint))
+        touched = _touched(phase)
+        inside = sum(_bytes_inside(t, nodes, phase) for t, nodes in touched.items())
+        made = {id(n.stage.out) for n in phase.nodes} - self._outputs
+        passing = sum(t.bytes for t in touched if id(t) not in made)
+        home, outside = (level_of(size, self._device) for size in (inside, passing))
         fetched: dict[int, int] = {}
         compute = traffic = 0.0
         for group in phase.nests():
@@ -139,7 +140,7 @@ class _Evaluator:
                 compute += tiles * self._compute(group, phase)
             for tensor, access, node in _accesses(group):
                 moved = tiles * _bytes_of(access, node, phase)
-                if self._is_outside(tensor, phase):
+                if id(tensor) not in made:
                     left = tensor.bytes - fetched.get(id(tensor), 0)
                     first = min(moved, left)
                     fetched[id(tensor)] = fetched.get(id(tensor), 0) + first
@@ -175,11 +176,6 @@ class _Evaluator:
         )
         each = self._profile.op_ns["divide"] - OPERATIONS * self._profile.op_ns["light"]
         return spent - settled * each
-
-    def _is_outside(self, tensor: Tensor, phase: Phase) -> bool:
-        """Return whether a tensor comes from, or goes to, beyond the tile."""
-        made = {id(n.stage.out) for n in phase.nodes}
-        return id(tensor) in self._outputs or id(tensor) not in made
 
     def _moved_ns(self, moved: float, level: str, node: Node, access: Access) -> float:
         """Return the time one thread's share of the bandwidth takes for `moved` bytes."""

@@ -88,12 +88,19 @@ class Plan:
     phases: tuple[Phase, ...]
     parallel: bool
     tasks: int
-    workspace: tuple[Tensor, ...] = ()  # intermediates that live across a barrier
+    crossing: tuple[Tensor, ...] = ()  # what one phase makes and a later one reads
+    workspace: tuple[Tensor, ...] = ()  # intermediates among them
     streamed: tuple[Tensor, ...] = ()  # outputs stored past the caches
     fetched: tuple[Tensor, ...] = ()  # inputs that stream from memory
     vector_bytes: int = 64
     tile_bytes: int = 0
     cache_bytes: int = 0  # what a tile may keep in its core's cache
+
+    @property
+    def barriers(self) -> int:
+        """How many barriers stand between the phases: none if no phase needs another."""
+        needed = self.crossing or any(p.partial for p in self.phases)
+        return len(self.phases) - 1 if needed else 0
 
 
 def buffer_atoms(node: Node, phase: Phase) -> tuple[Atom, ...]:

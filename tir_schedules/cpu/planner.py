@@ -15,6 +15,7 @@ from ..analysis.expr import Tensor
 from ..analysis.inline import inline_stages
 from ..analysis.sign import mark_signs
 from ..analysis.stage import Kernel
+from ..analysis.summary import is_large_contraction
 from ..analysis.widen import widen
 from ..device import Device
 from .latency import alone_ns
@@ -26,6 +27,7 @@ from .tiling import Tiling, choose_tiling
 
 _UNMEASURED_NS = 1_000.0  # a region of a profile made with one CPU
 _MAX_TASKS = 64
+_LITTLE = 8  # times as much work as what is little beside it
 
 
 def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
@@ -68,7 +70,7 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan
             phases.append(_combine_phase(tiling.partial, space, device))
     if len(phases) > 1 and not structure:
         return "phases in a serial kernel"
-    workspace = _workspace(space, phases)
+    crossing = _crossing(space, phases)
     tile_bytes = max(_tile_bytes(p, space) for p in phases)
     tasks = max(min(p.tiles(), max(_MAX_TASKS, 4 * device.threads)) for p in phases)
     return Plan(
@@ -76,7 +78,8 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan
         tuple(phases),
         parallel,
         tasks,
-        workspace,
+        crossing,
+        tuple(t for t in crossing if not any(t is out for out in space.kernel.outputs)),
         _streamed(space, device),
         _fetched(space, device),
         device.vector_bytes,
@@ -118,10 +121,13 @@ def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list
         made = (place[id(e.producer)] for e in space.incoming.get(id(node), ()))
         for number in range(max(made, default=0), len(out)):
             current, tiling = out[number]
+            if _is_beside(node, current, space):
+                continue
             nodes = [*current, node]
             joined = choose_tiling(nodes, space, device)
             spent = sum(work[id(n)] for n in nodes)
             enough = _worth_joining(tiling, alone, joined, spent, device)
+            enough = enough or (joined == tiling and _is_behind(node, current, work))
             apart = [(current, tiling), ([node], alone)]
             if enough and not (large and _strips_cost_more((nodes, joined), apart, space, device)):
                 out[number] = (nodes, joined)
@@ -131,6 +137,32 @@ def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list
             place[id(node)] = len(out)
             out.append(([node], alone))
     return out
+
+
+def _is_behind(node: Node, nodes: list[Node], work: dict[int, float]) -> bool:
+    """Return whether a node is little work behind a product, whose tiles are what they are."""
+    products = [n for n in nodes if is_large_contraction(n.stage)]
+    return _LITTLE * work[id(node)] <= sum(work[id(n)] for n in products)
+
+
+def _is_beside(node: Node, nodes: list[Node], space: Space) -> bool:
+    """Return whether a product would share tiles with products that it does not wait for.
+
+    Tiles of both would be of whole rows, for which the columns of neither are cut.
+    """
+    products = {id(n) for n in nodes if is_large_contraction(n.stage)}
+    if not products or not is_large_contraction(node.stage):
+        return False
+    seen: set[int] = set()
+    queue = [node]
+    while queue:
+        for edge in space.incoming.get(id(queue.pop()), ()):
+            if id(edge.producer) in products:
+                return False
+            if id(edge.producer) not in seen:
+                seen.add(id(edge.producer))
+                queue.append(edge.producer)
+    return True
 
 
 def _one_tile(nodes: list[Node], space: Space, device: Device) -> Tiling:
@@ -187,9 +219,8 @@ def _combine_phase(partial: tuple[Node, ...], space: Space, device: Device) -> P
     return Phase(partial, (), {}, tuple(groups), combine=partial)
 
 
-def _workspace(space: Space, phases: list[Phase]) -> tuple[Tensor, ...]:
-    """Return intermediates that one phase writes and a later one reads."""
-    outputs = {id(t) for t in space.kernel.outputs}
+def _crossing(space: Space, phases: list[Phase]) -> tuple[Tensor, ...]:
+    """Return the tensors, results among them, that one phase writes and a later one reads."""
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
     for number, phase in enumerate(phases):
@@ -198,9 +229,8 @@ def _workspace(space: Space, phases: list[Phase]) -> tuple[Tensor, ...]:
             ends[id(node)] = number
     found = {}
     for edge in space.edges:
-        tensor = edge.producer.stage.out
-        if id(tensor) not in outputs and ends[id(edge.producer)] != starts[id(edge.consumer)]:
-            found[id(tensor)] = tensor
+        if ends[id(edge.producer)] != starts[id(edge.consumer)]:
+            found[id(edge.producer.stage.out)] = edge.producer.stage.out
     return tuple(found.values())
 
 

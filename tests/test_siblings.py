@@ -1,0 +1,177 @@
+"""Products side by side that read one tensor, and products with reductions of rows behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+import stitch_case as sc
+import stitch_tir
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_chains import kernels
+from test_pack_weights import checked
+from tvm import tirx
+from zoo.graph import Graph as Onnx
+
+from tir_schedules.cpu.accept import accepted_plan, refuse_products
+from tir_schedules.cpu.plan import Plan
+
+BARRIER = "pragma_parallel_barrier_when_finish"
+
+
+def projections(rows: int, depth: int, columns: Sequence[int], heads: int = 1) -> onnx.ModelProto:
+    """As many products of one x as `columns`, every other one with its heads in front."""
+    g = Onnx("projections")
+    x = g.input("x", (rows, depth))
+    for number, width in enumerate(columns):
+        weight, bias = g.weight(f"w{number}", (depth, width)), g.weight(f"b{number}", (width,))
+        y, shape = g.op("Add", g.op("MatMul", x, weight), bias), (rows, width)
+        if number % 2:
+            split = g.op("Reshape", y, g.ints(rows, heads, width // heads))
+            y, shape = g.op("Transpose", split, perm=[1, 2, 0]), (heads, width // heads, rows)
+        g.output(y, f"y{number}", shape)
+    return g.model()
+
+
+def normalised(rows: Sequence[int], depth: int, columns: int, kind: str = "layer") -> Onnx:
+    """x @ w + bias + residual, and a normalisation of what that makes."""
+    g = Onnx("normalised")
+    x, residual = g.input("x", (*rows, depth)), g.input("r", (*rows, columns))
+    y = g.op("MatMul", x, g.weight("w", (depth, columns), std=0.1))
+    y = g.op("Add", g.op("Add", y, g.weight("b", (columns,))), residual)
+    if kind == "layer":
+        scale, shift = g.weight("scale", (columns,), mean=1.0), g.weight("shift", (columns,))
+        y = g.op("LayerNormalization", y, scale, shift, axis=-1)
+    elif kind == "softmax":
+        y = g.op("Softmax", y, axis=-1)
+    else:
+        y = g.op("Div", y, g.op("ReduceMax", g.op("Abs", y), axes=[-2], keepdims=1))
+    g.output(y, "y", (*rows, columns))
+    return g
+
+
+def only_plan(model: onnx.ModelProto) -> Plan:
+    """Return the plan of the only kernel of a model."""
+    (group,) = kernels(model)
+    reason, plan = accepted_plan(group.kernel(), sc.device(2))
+    assert reason is None and refuse_products(plan) is None
+    return plan
+
+
+def barriers(model: onnx.ModelProto) -> int:
+    """Return the barriers in the one parallel region of the model's only kernel."""
+    built = sc.compiled(model, 2)
+    (func,) = (f for f in built.mod.functions.values() if isinstance(f, tirx.PrimFunc))
+    assert len(stitch_tir.regions(func)) == 1
+    marks = (s for s, _ in stitch_tir.statements(func.body) if isinstance(s, tirx.AttrStmt))
+    return sum(s.attr_key == BARRIER for s in marks)
+
+
+def test_projections_of_one_tensor_are_one_kernel_without_barriers():
+    model = projections(128, 256, (256, 256, 256), heads=4)
+    plan = only_plan(model)
+    assert [sum(g.rows > 1 for g in p.groups) for p in plan.phases] == [1, 1, 1]
+    assert not plan.crossing and barriers(model) == 0
+    checked(model)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    rows=st.integers(1, 150),
+    depth=st.integers(1, 200),
+    columns=st.lists(st.sampled_from([8, 32, 40, 96, 100]), min_size=2, max_size=4),
+)
+def test_projections_of_any_shape_are_right(rows, depth, columns):
+    checked(projections(rows, depth, columns, heads=4))
+
+
+def test_products_that_wait_for_each_other_are_no_siblings():
+    g = Onnx("waits")
+    x = g.input("x", (64, 128))
+    first = g.op("Softmax", g.op("MatMul", x, g.weight("u", (128, 4096))), axis=0)
+    second = g.op("MatMul", first, g.weight("v", (4096, 128)))
+    other = g.op("MatMul", x, g.op("Tanh", g.op("Transpose", second, perm=[1, 0])))
+    g.output(other, "y", (64, 64))
+    checked(g.model())
+
+
+def layers_that_read_one_memory(count: int, width: int) -> onnx.ModelProto:
+    """Layers each with a product of the same tensor, as a decoder's layers read the encoder."""
+    g = Onnx("memory")
+    x, memory = g.input("x", (128, width)), g.input("memory", (128, width))
+    for number in range(count):
+        key = g.op("MatMul", memory, g.weight(f"k{number}", (width, width)))
+        hidden = g.op("MatMul", x, g.weight(f"h{number}", (width, width)))
+        x = g.op("Softmax", g.op("Add", hidden, key), axis=0)
+    g.output(x, "y", (128, width))
+    return g.model()
+
+
+def readers_of_the_memory(model: onnx.ModelProto) -> list[int]:
+    """Return how many products each kernel has that read the second input."""
+    found = []
+    for group in kernels(model):
+        reads = [n for n in group.nodes if any(t.name == "memory" for t in n.inputs)]
+        found.append(len(reads))
+    return [count for count in found if count]
+
+
+def test_results_are_made_no_earlier_than_a_cache_would_hold_them():
+    assert max(readers_of_the_memory(layers_that_read_one_memory(4, 128))) > 1
+    assert max(readers_of_the_memory(layers_that_read_one_memory(4, 768))) == 1
+
+
+@pytest.mark.parametrize("kind", ["layer", "softmax"])
+@pytest.mark.parametrize("rows", [(128,), (2, 67)])
+def test_a_normalisation_behind_a_product_is_one_kernel(rows, kind):
+    model = normalised(rows, 512, 768, kind).model()
+    plan = only_plan(model)
+    product, *behind = plan.phases
+    assert [g.rows > 1 for g in product.groups] == [True] and behind
+    assert barriers(model) == len(plan.phases)
+    checked(model)
+
+
+def test_rows_that_fit_tiles_enough_stay_in_them():
+    plan = only_plan(normalised((4096,), 64, 64).model())
+    assert len(plan.phases) == 1 and not plan.workspace
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    rows=st.lists(st.integers(1, 130), min_size=1, max_size=2),
+    depth=st.integers(1, 130),
+    columns=st.sampled_from([1, 7, 32, 96, 100, 257]),
+    kind=st.sampled_from(["layer", "softmax", "columns"]),
+)
+def test_normalisations_of_any_shape_are_right(rows, depth, columns, kind):
+    checked(normalised([*rows[1:], *rows[:1]], depth, columns, kind).model())
+
+
+def test_what_is_normalised_may_be_read_by_the_next_product_too():
+    g = normalised((128,), 256, 512)
+    g.output(g.op("Relu", g.op("MatMul", "y", g.weight("v", (512, 256)))), "z", (128, 256))
+    assert len(kernels(g.model())) == 2
+    checked(g.model())
+
+
+def test_a_result_beyond_the_cache_crosses_no_barrier():
+    assert len(kernels(normalised((1024,), 64, 4096, "columns").model())) > 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: projections(197, 256, (256, 96, 256)), id="siblings"),
+        pytest.param(lambda: normalised((197,), 256, 768).model(), id="rows"),
+    ],
+)
+def test_results_do_not_depend_on_threads(make):
+    model = make()
+    inputs = sc.zoo.random_inputs(model)
+    one, *others = (sc.compiled(model, threads).model.run(inputs) for threads in (1, 2, 5))
+    for other in others:
+        assert all(np.array_equal(one[name], other[name]) for name in one)
