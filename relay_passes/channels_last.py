@@ -15,7 +15,7 @@ from tvm import ir, relax
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
-from .convolution import CHANNELS_LAST, KERNEL, SPATIAL
+from .convolution import CHANNELS_FIRST, CHANNELS_LAST, KERNEL, SPATIAL
 from .graph_functions import graph_functions
 
 _UNARY = frozenset(
@@ -35,6 +35,7 @@ _BROADCAST = frozenset(
 )
 _REDUCTIONS = frozenset(f"relax.{name}" for name in ("max", "mean", "min", "sum"))
 _POOLS = frozenset(("relax.nn.max_pool2d", "relax.nn.avg_pool2d"))
+CARRIED = _UNARY | _BROADCAST | _POOLS | {"relax.nn.adaptive_avg_pool2d"}
 
 
 @tvm.transform.module_pass(opt_level=0, name="ChannelsLast")
@@ -112,7 +113,7 @@ class _Carrier(relax.PyExprMutator):
 
     def _convolution(self, call: relax.Call, rank: int) -> relax.Expr | None:
         attrs = call.attrs
-        first = CHANNELS_LAST[rank].replace("C", "").replace("N", "NC")
+        first = CHANNELS_FIRST[rank]
         if attrs.data_layout != first or attrs.kernel_layout != KERNEL[rank]:
             return None
         if attrs.out_layout not in ("", first) or attrs.out_dtype is not None:

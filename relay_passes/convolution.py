@@ -14,6 +14,7 @@ from tvm import relax, te, tirx
 from tir_schedules.cpu.padding import MOST_TAPS
 
 SPATIAL = {"relax.nn.conv1d": 1, "relax.nn.conv2d": 2, "relax.nn.conv3d": 3}
+CHANNELS_FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 CHANNELS_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 KERNEL = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
 _FEW_CHANNELS = 16

@@ -71,6 +71,8 @@ def _weights_only(graphs: list[relax.Function]) -> set[object]:
         else:
             return
         for argument in arguments:
+            if not isinstance(argument.ty, relax.TensorType):
+                continue
             if isinstance(argument, ir.Constant) or _key(argument) in known:
                 uses[_key(argument)] = uses.get(_key(argument), 0) + 1
         if right is not None:

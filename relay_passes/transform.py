@@ -5,6 +5,7 @@ from tvm.ir.transform import PassContext, Sequential
 from .channels_last import ChannelsLast
 from .fold_small import FoldSmallConstants
 from .pack_weights import PackWeights
+from .pointwise import PointwiseProducts
 from .stitch_ops import StitchOps
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "FoldSmallConstants",
     "PackWeights",
     "PassContext",
+    "PointwiseProducts",
     "Sequential",
     "StitchOps",
 ]

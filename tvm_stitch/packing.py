@@ -7,7 +7,7 @@ import dataclasses
 from tvm.ir import IRModule
 from tvm.target import Target
 
-from relay_passes.transform import ChannelsLast, PackWeights, Sequential
+from relay_passes.transform import ChannelsLast, PackWeights, PointwiseProducts, Sequential
 from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.to_relax import aligned
@@ -16,7 +16,7 @@ from tvm_stitch.frontend.to_relax import aligned
 def packed(model: ImportedModel, target: Target) -> ImportedModel:
     """Return the model with convolutions channels last and weights in panels, for `target`."""
     with target:
-        mod = Sequential([ChannelsLast(), PackWeights()])(model.mod)
+        mod = Sequential([PointwiseProducts(), ChannelsLast(), PackWeights()])(model.mod)
     main, weights = fold_weights(mod["main"], len(model.inputs), model.weights)
     others = {v: f for v, f in mod.functions_items() if v.name_hint != "main"}
     return dataclasses.replace(

@@ -93,6 +93,7 @@ def _passes(
     return [
         *steps,
         ("FuseTIR", relax.transform.FuseTIR()),
+        ("RewriteDataflowReshape", relax.transform.RewriteDataflowReshape()),
         ("DeadCodeElimination", relax.transform.DeadCodeElimination()),
         ("ApplyStitchSchedules", schedule),
     ]

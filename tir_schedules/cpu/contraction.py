@@ -26,6 +26,7 @@ _STARTING = 0.5  # what a block of rows costs before its first step, in rows
 _ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
 _FEW_ROW_BLOCKS = 4
 _LANE_STRIPS = 2
+_LINE_SHARE = 8  # of L2, what the operand along the lanes may take of it as it came
 _LINES = 6  # of half of L2, what one of the buffers of a tile of whole lines may take: a third
 
 
@@ -43,6 +44,7 @@ class RegisterTile:
     panels: tuple[Atom, ...]
     pixels: tuple[Atom, ...]
     batch: tuple[Atom, ...]
+    depth: tuple[Atom, ...]
     moving: Access
     weight: Access
     whole_row: bool  # a line of a padded image, whose borders are known only in one piece
@@ -73,6 +75,7 @@ def register_tile(node: Node) -> RegisterTile | None:
         panels,
         pixels=tuple(a for a in still if a is not row and a not in panels),
         batch=tuple(a for a in rest if a not in still and a not in panels),
+        depth=node.reduced,
         moving=max(across, key=lambda x: x.tensor.bytes),
         weight=max(along, key=lambda x: x.tensor.bytes),
         whole_row=any(row in b.atoms for b in bounds_of(node) or ()),
@@ -133,8 +136,8 @@ def tile_atoms(
     rows = rows_of(tile.row.extent, device)
     if tile.lane not in common:
         return _whole_lanes(tile, rows, common, device)
-    lane_chunk = _lane_chunk(tile, device)
     others = math.prod(a.extent for a in common if a not in (tile.row, tile.lane))
+    lane_chunk = _lane_chunk(tile, others, device)
     others *= -(-tile.lane.extent // lane_chunk)
     outside = _rows_outside(tile, common, device)
     few = outside or others * -(-tile.row.extent // (_ROW_BLOCKS * rows)) < 4 * device.threads
@@ -165,10 +168,20 @@ def _rows_outside(tile: RegisterTile, common: list[Atom], device: Device) -> boo
     return moving > weight and weight <= device.l2_bytes // 2
 
 
-def _lane_chunk(tile: RegisterTile, device: Device) -> int:
-    """Return some strips of lanes, the last ones no fewer than a strip."""
-    lanes = lanes_of(device, tile.lane.extent, tile.moving.tensor.dtype)
-    sizes = [n * lanes for n in range(_LANE_STRIPS, 2 * _LANE_STRIPS + 1)]
+def _lane_chunk(tile: RegisterTile, others: int, device: Device) -> int:
+    """Return some strips of lanes, the last ones no fewer than a strip.
+
+    Of panels they are few, for one stays in L1. An operand as it came has lines to read and to
+    write: as many strips as an eighth of L2 holds, if `others` times that leaves tiles enough.
+    """
+    dtype = tile.moving.tensor.dtype
+    lanes = lanes_of(device, tile.lane.extent, dtype)
+    strips = _LANE_STRIPS
+    if all((tile.weight.stride(a) or 0) > lanes for a in tile.depth):
+        line = math.prod(a.extent for a in tile.depth) * dtype_bytes(dtype)
+        wanted = others * tile.lane.extent // device.profile.thresholds.least_tiles
+        strips = max(strips, min(device.l2_bytes // _LINE_SHARE // line, wanted) // lanes)
+    sizes = [n * lanes for n in range(strips, 2 * strips + 1)]
     rests = ((size, tile.lane.extent % size) for size in sizes)
     return next((size for size, rest in rests if rest == 0 or rest >= lanes), sizes[0])
 

@@ -1,0 +1,126 @@
+"""A convolution of single pixels among no others is a product as its image lies.
+
+Channels last would turn the image before and after it. Left where they are, pixels run along the
+lanes and channels are the rows: y[n] = w @ x[n], with both images as matrices of channels x pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import tvm
+from tvm import ir, relax
+from tvm.ir import IRModule
+from tvm.ir.transform import PassContext
+
+from tir_schedules.cpu.contraction import lanes_of
+from tir_schedules.device import Device
+
+from .channels_last import CARRIED
+from .convolution import CHANNELS_FIRST, KERNEL, SPATIAL
+from .graph_functions import graph_functions
+
+_DTYPES = ("float32", "float64")
+_LEAST_FULL = 16  # pixels for each lane that the last strip of them leaves empty
+
+
+@tvm.transform.module_pass(opt_level=0, name="PointwiseProducts")
+class PointwiseProducts:
+    """Turn 1x1 convolutions into products where no other convolution shares their layout.
+
+    rewrite: conv2d(x[N, C, H, W], w[O, C, 1, 1], strides=[s, s])
+          -> reshape(matmul(reshape(w), reshape(strided_slice(x, s))), [N, O, H / s, W / s])
+
+    Images whose pixels fill no whole strips of lanes stay convolutions. Runs before ChannelsLast.
+    """
+
+    def __init__(self, device: Device | None = None) -> None:
+        self._device = device
+
+    def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
+        device = self._device or Device.detect(tvm.target.Target.current(allow_none=False))
+        for gvar, func in graph_functions(mod):
+            rewriter = _Rewriter(mod, device, _alone(func))
+            rewriter.builder_.update_func(gvar, rewriter.visit_expr(func))
+            mod = rewriter.builder_.get()
+        return mod
+
+
+def _alone(func: relax.Function) -> set[relax.Var]:
+    """Return the results of convolutions that ops which carry a layout join to no other one."""
+    parents: dict[relax.Var, relax.Var] = {}
+
+    def root(var: relax.Var) -> relax.Var:
+        while (parent := parents.setdefault(var, var)) != var:
+            var = parent
+        return var
+
+    convolutions: list[relax.Var] = []
+    for var, call in _calls(func):
+        if call.op.name in SPATIAL:
+            convolutions.append(var)
+            carried = call.args[:1]
+        elif call.op.name in CARRIED:
+            carried = [a for a in call.args if getattr(a.ty, "ndim", None) == var.ty.ndim]
+        else:
+            continue
+        for argument in carried:
+            if isinstance(argument, relax.Var):
+                parents[root(argument)] = root(var)
+    found: dict[relax.Var, list[relax.Var]] = {}
+    for var in convolutions:
+        found.setdefault(root(var), []).append(var)
+    return {members[0] for members in found.values() if len(members) == 1}
+
+
+def _calls(func: relax.Function) -> Iterator[tuple[relax.Var, relax.Call]]:
+    for block in func.body.blocks:
+        for binding in block.bindings:
+            value = getattr(binding, "value", None)
+            if isinstance(value, relax.Call) and isinstance(value.op, ir.Op):
+                yield binding.var, value
+
+
+@relax.expr_functor.mutator
+class _Rewriter(relax.PyExprMutator):
+    def __init__(self, mod: IRModule, device: Device, alone: set[relax.Var]) -> None:
+        super().__init__(mod)
+        self._device, self._alone = device, alone
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        if binding.var in self._alone and self._is_product(binding.value):
+            binding = relax.VarBinding(binding.var, self._product(binding.value))
+        super().visit_var_binding_(binding)
+
+    def _is_product(self, call: relax.Call) -> bool:
+        attrs, rank = call.attrs, SPATIAL[call.op.name]
+        first, dtype = CHANNELS_FIRST[rank], str(call.ty.dtype)
+        if attrs.data_layout != first or attrs.kernel_layout != KERNEL[rank]:
+            return False
+        if attrs.out_layout not in ("", first) or attrs.out_dtype is not None:
+            return False
+        if not all(isinstance(t.ty.shape, relax.ShapeExpr) for t in (*call.args, call)):
+            return False
+        taps = [int(n) for n in call.args[1].ty.shape.values[2:]]
+        if set(taps) != {1} or any(map(int, attrs.padding)) or int(attrs.groups) != 1:
+            return False
+        pixels = math.prod(int(n) for n in call.ty.shape.values[2:])
+        empty = -pixels % lanes_of(self._device, pixels, dtype) if dtype in _DTYPES else pixels
+        return pixels > 0 and empty * _LEAST_FULL <= pixels
+
+    def _product(self, call: relax.Call) -> relax.Expr:
+        x, weight = map(self.visit_expr, call.args)
+        shape = [int(n) for n in call.ty.shape.values]
+        outer, inner = (int(n) for n in weight.ty.shape.values[:2])
+        steps = [int(n) for n in call.attrs.strides]
+        if any(step > 1 for step in steps):
+            axes = list(range(2, 2 + len(steps)))
+            ends = [int(n) for n in x.ty.shape.values[2:]]
+            cut = relax.op.strided_slice(x, axes, [0] * len(steps), ends, steps)
+            x = self.builder_.emit(cut)
+        pixels = math.prod(shape[2:])
+        matrix = self.builder_.emit(relax.op.reshape(weight, (outer, inner)))
+        image = self.builder_.emit(relax.op.reshape(x, (shape[0], inner, pixels)))
+        made = self.builder_.emit(relax.op.matmul(matrix, image))
+        return relax.op.reshape(made, shape)
