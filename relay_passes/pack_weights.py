@@ -25,6 +25,9 @@ from . import convolution
 from .graph_functions import graph_functions
 
 _DTYPES = ("float32", "float64")
+_PAGE_BYTES = 4096
+_FULL_SETS = 512  # lines a page apart in a cache of 2 MiB and 16 ways: 32 sets of it
+_READINGS = 64  # rows that repay the copy of a panel: five blocks of 14 read it
 _MOST_PADDING = 8  # columns for each that is padded: memory and arithmetic grow by an eighth
 
 
@@ -40,7 +43,8 @@ class PackWeights:
 
     Weights are constants, and the parameters behind the first `num_input` (an attribute of the
     function), whose new layout `fold_weights` computes. Those that something else reads too stay as
-    they are: a weight is stored once. Columns that fill no whole panels are padded, and the result
+    they are: a weight is stored once. What each run makes is laid out only where its lines collide
+    in the caches and are read often. Columns that fill no whole panels are padded, and the result
     cut, if the weight is beyond L2 and hardly grows. Runs before LegalizeOps.
     """
 
@@ -86,6 +90,26 @@ def _weights_only(graphs: list[relax.Function]) -> set[object]:
     return {key for key, count in products.items() if uses.get(key) == count}
 
 
+def _pack_alike(x: relax.Expr, right: relax.Expr) -> bool:
+    """Return whether the operands have one dtype, one that packs, and elements."""
+    dtype = str(right.ty.dtype)
+    if dtype not in _DTYPES or str(x.ty.dtype) != dtype:
+        return False
+    return all(isinstance(t.ty.shape, relax.ShapeExpr) and math.prod(_shape(t)) for t in (x, right))
+
+
+def _pays(x: relax.Expr, right: relax.Expr) -> bool:
+    """Return whether an operand that each run makes is worth a copy in panels.
+
+    Lines some half pages apart fall into few sets of a cache: a deep panel comes from beyond L2.
+    """
+    *batch, depth, columns = _shape(right)
+    rows = math.prod(_shape(x)[:-1]) // math.prod(batch)
+    stride = columns * dtype_bytes(str(right.ty.dtype))
+    collides = stride >= _PAGE_BYTES and stride % (_PAGE_BYTES // 2) == 0
+    return collides and depth >= _FULL_SETS and rows >= _READINGS
+
+
 def _is_product(call: relax.Call) -> bool:
     name = call.op.name if isinstance(call.op, ir.Op) else ""
     return name == "relax.matmul" or name in convolution.SPATIAL
@@ -114,25 +138,18 @@ class _Packer(relax.PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        if not _is_product(call) or not self._packs(*call.args):
+        if not _is_product(call) or not _pack_alike(*call.args):
             return call
+        known = _key(call.args[1]) in self._weights
         if call.op.name == "relax.matmul":
-            return self._product(call, *call.args)
-        return self._convolution(call, *call.args)
-
-    def _packs(self, x: relax.Expr, weight: relax.Expr) -> bool:
-        """Return whether `weight` is one, of its own and of a dtype that packs."""
-        dtype = str(weight.ty.dtype)
-        if _key(weight) not in self._weights or dtype not in _DTYPES or str(x.ty.dtype) != dtype:
-            return False
-        return all(
-            isinstance(t.ty.shape, relax.ShapeExpr) and math.prod(_shape(t)) for t in (x, weight)
-        )
+            pays = known or _pays(*call.args)
+            return self._product(call, *call.args) if pays else call
+        return self._convolution(call, *call.args) if known else call
 
     def _product(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
-        if len(_shape(weight)) != 2 or len(_shape(x)) < 2:
+        *batch, depth, columns = _shape(weight)
+        if len(_shape(x)) < 2 or batch not in ([], _shape(x)[:-2]):
             return call
-        depth, columns = _shape(weight)
         lanes, extra = self._lanes(columns, weight), 0
         widest = lanes_of(self._device, columns, str(weight.ty.dtype))
         more = -columns % widest
@@ -140,8 +157,10 @@ class _Packer(relax.PyExprMutator):
             lanes, extra = widest, more
         if lanes is None:
             return call
-        blocks = (depth, (columns + extra) // lanes, lanes)
-        panels = self._laid_out(weight, blocks, (1, 0, 2), [0, 0, 0, extra])
+        blocks = (*batch, depth, (columns + extra) // lanes, lanes)
+        last = len(batch)
+        order = (*range(last), last + 1, last, last + 2)
+        panels = self._laid_out(weight, blocks, order, [0, 0] * (last + 1) + [0, extra])
         block = depth_block(depth, _shape(x)[-2], lanes, self._device)
 
         def compute(x: te.Tensor, panels: te.Tensor) -> te.Tensor:
@@ -220,13 +239,14 @@ def _shape(value: relax.Expr) -> list[int]:
 
 def _product(x: te.Tensor, panels: te.Tensor, block: int) -> te.Tensor:
     """Return the product; blocks of the depth add up in tiles of their own, outside the rows."""
-    count, depth, lanes = (int(n) for n in panels.shape)
+    *batch, count, depth, lanes = (int(n) for n in panels.shape)
     k = te.reduce_axis((0, block), "k")
 
     def point(b: te.Expr, *index: te.Var) -> te.Expr:
         *rows, n = index
         at = b * block + k
-        return te.sum(x[(*rows, at)] * panels[n // lanes, at, n % lanes], axis=k)
+        panel = panels[(*rows[: len(batch)], n // lanes, at, n % lanes)]
+        return te.sum(x[(*rows, at)] * panel, axis=k)
 
     shape = (*x.shape[:-1], count * lanes)
     if block == depth:

@@ -166,3 +166,25 @@ def test_convolutions_are_packed(channels, groups):
     y = g.op("Conv", x, w, pads=[1, 1, 1, 1], group=groups)
     g.output(y, "y", (1, channels, 12, 12))
     assert packed(checked(g.model()))
+
+
+def activations(left: tuple[int, ...], right: tuple[int, ...]) -> onnx.ModelProto:
+    g = Graph("activations")
+    y = g.op("MatMul", g.input("x", left), g.op("Tanh", g.input("y", right)))
+    g.output(y, "z", (*left[:-1], right[-1]))
+    return g.model()
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "count"),
+    [
+        ((64, 512), (512, 1024), 1),
+        ((3, 65, 520), (3, 520, 1024), 1),
+        ((3, 65, 512), (512, 1536), 1),
+        ((65, 512), (512, 1000), 0),  # lines that do not collide
+        ((32, 512), (512, 1024), 0),  # and too few readings
+        ((2, 1, 70, 512), (1, 3, 512, 1024), 0),  # read by several batches
+    ],
+)
+def test_activations_whose_lines_collide_are_copied_into_panels(left, right, count):
+    assert len(packed(checked(activations(left, right)))) == count
