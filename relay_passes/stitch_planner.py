@@ -11,6 +11,7 @@ from tir_schedules.cpu.accept import accepted_plan, refuse_products
 from tir_schedules.cpu.latency import estimate
 from tir_schedules.device import Device
 
+from .around import prologues, row_epilogues
 from .boundaries import explain
 from .chains import chains
 from .delta import Delta
@@ -25,7 +26,6 @@ from .judge import ExactJudge, FastJudge
 from .legality import refuse_node
 from .op_graph import OpGraph
 from .recompute import recompute
-from .row_epilogue import row_epilogues
 from .siblings import siblings
 from .units import Units
 
@@ -56,6 +56,7 @@ class StitchPlanner:
         around = [*chains(graph), *siblings(graph, home, self._device.l2_bytes)]
         join_best(around, home, self._judge_products, fuel.spend)
         join_best(row_epilogues(graph, home), home, self._judge_products, fuel.spend)
+        join_best(prologues(graph, home), home, self._judge_products, fuel.spend)
         units = Units(list({id(g): g for g in home.values()}.values()))
         exact = ExactJudge(units, self._device, self._kernels)
         delta = Delta(self._device)

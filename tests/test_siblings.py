@@ -135,6 +135,12 @@ def test_a_normalisation_behind_a_product_is_one_kernel(rows, kind):
     checked(model)
 
 
+def test_columns_are_normalised_in_tiles_of_columns():
+    plan = only_plan(normalised((1024,), 64, 4096, "columns").model())
+    assert len(plan.phases) == 1 and not plan.workspace
+    checked(normalised((150,), 64, 1000, "columns").model())
+
+
 def test_rows_that_fit_tiles_enough_stay_in_them():
     plan = only_plan(normalised((4096,), 64, 64).model())
     assert len(plan.phases) == 1 and not plan.workspace
@@ -159,7 +165,7 @@ def test_what_is_normalised_may_be_read_by_the_next_product_too():
 
 
 def test_a_result_beyond_the_cache_crosses_no_barrier():
-    assert len(kernels(normalised((1024,), 64, 4096, "columns").model())) > 1
+    assert len(kernels(normalised((1024,), 64, 4096).model())) > 1
 
 
 @pytest.mark.parametrize(
@@ -175,3 +181,61 @@ def test_results_do_not_depend_on_threads(make):
     one, *others = (sc.compiled(model, threads).model.run(inputs) for threads in (1, 2, 5))
     for other in others:
         assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def scores(batch: Sequence[int], rows: int, keys: int, size: int, perm: Sequence[int]) -> Onnx:
+    """q @ transposed k; `perm` turns k, whose shape is what it makes of it."""
+    g = Onnx("scores")
+    made = (*batch, size, keys)
+    given_shape = [0] * len(made)
+    for place, axis in enumerate(perm):
+        given_shape[axis] = made[place]
+    q, k = g.input("q", (*batch, rows, size)), g.input("k", given_shape)
+    g.output(g.op("MatMul", q, g.op("Transpose", k, perm=perm)), "y", (*batch, rows, keys))
+    return g
+
+
+@pytest.mark.parametrize(
+    ("batch", "perm"), [((12,), (0, 2, 1)), ((1, 12), (0, 2, 3, 1)), ((12,), (2, 1, 0))]
+)
+def test_a_transposed_operand_is_turned_in_the_products_kernel(batch, perm):
+    plan = only_plan(scores(batch, 128, 128, 64, perm).model())
+    assert any(g.transposed for p in plan.phases for g in p.groups) or perm == (2, 1, 0)
+    checked(scores(batch, 128, 128, 64, perm).model())
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    batch=st.integers(1, 5),
+    rows=st.integers(1, 140),
+    keys=st.sampled_from([1, 16, 31, 64, 97, 128, 200]),
+    size=st.sampled_from([1, 16, 33, 64]),
+    perm=st.permutations(range(3)),
+)
+def test_transposed_operands_of_any_shape_are_right(batch, rows, keys, size, perm):
+    checked(scores((batch,), rows, keys, size, perm).model())
+
+
+def behind(kind: str, rows: int, depth: int, columns: int, kept: bool = False) -> onnx.ModelProto:
+    """A product of what an op makes of x, which is a result itself if `kept`."""
+    g = Onnx("prologue")
+    x = g.input("x", (rows, depth))
+    before = g.op(kind, x, axis=-1) if kind == "Softmax" else g.op(kind, x)
+    g.output(g.op("MatMul", before, g.weight("w", (depth, columns))), "y", (rows, columns))
+    if kept:
+        g.output(g.op("Identity", before), "before", (rows, depth))
+    return g.model()
+
+
+@pytest.mark.parametrize("kind", ["Tanh", "Relu", "Softmax"])
+@pytest.mark.parametrize("sizes", [(128, 256, 256), (512, 64, 512)])
+def test_ops_before_a_product_are_in_its_kernel(kind, sizes):
+    only_plan(behind(kind, *sizes))
+    checked(behind(kind, *sizes))
+
+
+@pytest.mark.parametrize("kind", ["Tanh", "Softmax"])
+@pytest.mark.parametrize("sizes", [(128, 256, 256), (97, 131, 100), (1, 512, 1024), (300, 7, 300)])
+def test_ops_before_a_product_may_be_read_elsewhere(kind, sizes):
+    checked(behind(kind, *sizes))
+    checked(behind(kind, *sizes, kept=True))

@@ -255,14 +255,15 @@ def _long_cycle() -> Refusal:
 
 
 def _compute() -> Refusal:
-    x, weight = rm.arrays((ROWS, COLUMNS), (COLUMNS, COLUMNS))
+    x, weight = rm.arrays((ROWS, COLUMNS), (COLUMNS, 4 * COLUMNS))
 
     def emit(b, p, q):
-        return b.emit(op.nn.softmax(b.emit(op.matmul(b.emit(op.exp(p)), q))))
+        wide = b.emit(op.nn.softmax(b.emit(op.matmul(p, q))))
+        return b.emit(op.matmul(wide, b.emit(op.permute_dims(q))))
 
     return Refusal(
         rm.module(emit, x, weight), "compute-intensive ops keep to their own kernel",
-        ("tir_exp", "matmul"),
+        ("matmul", "matmul1"),
     )  # fmt: skip
 
 

@@ -95,12 +95,29 @@ def _should_inline(stage: Stage, readers: list[Stage]) -> bool:
     if heavy:
         return evaluations <= stage.domain and len(uses) == 1
     if light == 0:
-        return True
+        return not any(is_large_contraction(r) and _turns(r, ld, stage) for r, ld in uses)
     if any(is_large_contraction(r) for r in readers):
         return False  # a register tile reads its operands once for each row or strip of lanes
     if any(_per_row(r, ld) for r, ld in uses):
         return False
     return len(uses) == 1 or (light <= _RECOMPUTE_OPS and len(_big_loads(stage)) <= 1)
+
+
+def _turns(reader: Stage, load: Load, copy: Stage) -> bool:
+    """Return whether a product reads along its lanes what the copy reads across them."""
+    lanes = [a for a in reader.spatial if a.extent > 1][-1:]
+    if not lanes or not load.index or not _is_along(load.index[-1], lanes[0]):
+        return False
+    return not any(
+        ld.index and _is_along(ld.index[-1], lanes[0])
+        for ld in _inline_into(reader, copy).loads()
+        if any(ld.tensor is source.tensor for source in copy.loads())
+    )
+
+
+def _is_along(index: Expr, axis: Axis) -> bool:
+    """Return whether an index goes in steps of one with the axis."""
+    return any(t.base is axis and t.scale == t.low == 1 for t in normalize(index).terms)
 
 
 def _per_row(reader: Stage, load: Load) -> bool:

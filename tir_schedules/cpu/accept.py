@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..analysis.expr import Tensor
 from ..analysis.stage import Kernel
 from ..device import Device
 from .inspect import short_depths, untiled_products
@@ -29,12 +30,14 @@ def accepted_plan(kernel: Kernel, device: Device) -> tuple[str | None, Plan | No
 def refuse_plan(plan: Plan, device: Device) -> str | None:
     """Return why a plan is not a stitched kernel: buffers beyond the cache or across barriers.
 
-    What a product makes may be as large as L2: a kernel of its own would leave it there too.
+    What products make and read may be as large as L2: kernels of their own would leave it there.
     """
     limit = tile_limit(device)
     if plan.tile_bytes > limit:
         return f"a tile needs {plan.tile_bytes} bytes of buffers, half of L2 is {limit}"
-    beside = {id(n.stage.out) for p in plan.phases if _has_product(p) for n in p.nodes}
+    around = [p for p in plan.phases if _has_product(p)]
+    beside = {id(n.stage.out) for p in around for n in p.nodes}
+    beside |= {id(t) for p in around for t in _read(p)}
     products = [t for t in plan.workspace if id(t) in beside]
     others = [t for t in plan.workspace if id(t) not in beside]
     limits = (device.l2_bytes, device.profile.thresholds.crossing_bytes)
@@ -52,12 +55,17 @@ def refuse_products(plan: Plan) -> str | None:
         return f"{name} would have no register tile"
     for name, extent in short_depths(plan):
         return f"{name} would sum its depth in runs of {extent}"
-    crossing = {id(t) for t in plan.crossing}
+    crossing, before = {id(t) for t in plan.crossing}, False
     for phase in plan.phases:
-        read = {id(a.tensor) for n in phase.nodes for a in n.reads.values()}
-        if phase.partial or (_has_product(phase) and read & crossing):
+        waits = before and any(id(t) in crossing for t in _read(phase))
+        if phase.partial or (waits and _has_product(phase)):
             return "products would meet at a barrier"
+        before = before or _has_product(phase)
     return None
+
+
+def _read(phase: Phase) -> list[Tensor]:
+    return [a.tensor for n in phase.nodes for a in n.reads.values()]
 
 
 def _has_product(phase: Phase) -> bool:

@@ -132,7 +132,7 @@ def tile_atoms(
     nodes need all lanes of a row, a tile is some blocks of rows.
     """
     if tile.row not in common:
-        return None
+        return _whole_rows(tile, common, device)
     rows = rows_of(tile.row.extent, device)
     if tile.lane not in common:
         return _whole_lanes(tile, rows, common, device)
@@ -184,6 +184,21 @@ def _lane_chunk(tile: RegisterTile, others: int, device: Device) -> int:
     sizes = [n * lanes for n in range(strips, 2 * strips + 1)]
     rests = ((size, tile.lane.extent % size) for size in sizes)
     return next((size for size, rest in rests if rest == 0 or rest >= lanes), sizes[0])
+
+
+def _whole_rows(
+    tile: RegisterTile, common: list[Atom], device: Device
+) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
+    """Return tiles of some strips of lanes, where other nodes make the operand along them."""
+    if tile.lane not in common:
+        return None
+    others = [a for a in common if a is not tile.lane]
+    count = math.prod(a.extent for a in others)
+    pieces = -(-tile.lane.extent // _lane_chunk(tile, count, device))
+    if count >= device.profile.thresholds.least_tiles or pieces == 1:
+        return tuple(others), {}
+    lanes = lanes_of(device, tile.lane.extent, tile.moving.tensor.dtype)
+    return (*others, tile.lane), {tile.lane: -(-tile.lane.extent // (pieces * lanes)) * lanes}
 
 
 def _whole_lanes(

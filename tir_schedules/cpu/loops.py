@@ -166,7 +166,8 @@ def _transposed(
         return None
     stored, read = found
     # A short last chunk reaches back into the one before, which only memory has.
-    if len(phase.nodes) > 1 and any(a in phase.chunks for a in (read, stored)):
+    ragged = (a.extent % phase.inner_extent(a) for a in (read, stored))
+    if len(phase.nodes) > 1 and any(ragged):
         return None
     order = (*(d for d in dims if d not in (read, stored)), stored, read)
     return LoopGroup((node,), order, lanes_across(node, device), len(dims) - 1, transposed=True)
