@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..analysis.stage import Kernel
 from ..device import Device
-from .inspect import short_depths, untiled_products
+from .inspect import short_depths, streaming_weights, untiled_products
 from .plan import Plan
 from .planner import plan_kernel, tile_limit
 
@@ -44,4 +44,6 @@ def refuse_products(plan: Plan) -> str | None:
         return f"{name} would have no register tile"
     for name, extent in short_depths(plan):
         return f"{name} would sum its depth in runs of {extent}"
+    for name in streaming_weights(plan):
+        return f"the weights of {name} would stream past each tile"
     return "products would meet at a barrier" if len(plan.phases) > 1 else None
