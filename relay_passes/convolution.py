@@ -17,7 +17,7 @@ SPATIAL = {"relax.nn.conv1d": 1, "relax.nn.conv2d": 2, "relax.nn.conv3d": 3}
 CHANNELS_FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 CHANNELS_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 KERNEL = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
-_FEW_CHANNELS = 16
+FEW_CHANNELS = 16
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def padded(
     widths = list(zip(at.before, at.after, strict=True))
     taps = [size for size, width in zip(sizes, widths, strict=True) if any(width)]
     channels = int(x.ty.shape.values[-1])
-    if not taps or (channels >= _FEW_CHANNELS and min(taps) > 1 and max(taps) <= MOST_TAPS):
+    if not taps or (channels >= FEW_CHANNELS and min(taps) > 1 and max(taps) <= MOST_TAPS):
         return x, at
     image = builder.emit(relax.op.nn.pad(x, [0, 0, *(n for pair in widths for n in pair), 0, 0]))
     none = (0,) * len(sizes)
@@ -72,7 +72,7 @@ def convolve(x: te.Tensor, packed: te.Tensor, at: Window) -> te.Tensor:
     def point(n: te.Var, *index: te.Var) -> te.Expr:
         *pixel, channel = index
         weight = packed[(channel // lanes, *taps, k, channel % lanes)]
-        return te.sum(_read(x, n, pixel, taps, k, at) * weight, axis=[*taps, k])
+        return te.sum(read(x, n, pixel, taps, k, at) * weight, axis=[*taps, k])
 
     shape = (x.shape[0], *_out_sizes(x, sizes, at), blocks * lanes)
     return te.compute(shape, point, "packed_conv")
@@ -86,16 +86,16 @@ def convolve_depthwise(x: te.Tensor, kernel: te.Tensor, at: Window) -> te.Tensor
     def point(n: te.Var, *index: te.Var) -> te.Expr:
         *pixel, channel = index
         weight = kernel[(0, *taps, channel)]
-        return te.sum(_read(x, n, pixel, taps, channel, at) * weight, axis=taps)
+        return te.sum(read(x, n, pixel, taps, channel, at) * weight, axis=taps)
 
     return te.compute((x.shape[0], *_out_sizes(x, sizes, at), channels), point, "depthwise_conv")
 
 
-def _read(
+def read(
     x: te.Tensor,
     n: te.Var,
-    pixel: list[te.Var],
-    taps: list[te.IterVar],
+    pixel: Sequence[te.Expr],
+    taps: Sequence[te.IterVar | int],
     channel: te.Expr,
     at: Window,
 ) -> te.Expr:

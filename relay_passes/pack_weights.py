@@ -9,7 +9,7 @@ once).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tvm
@@ -18,13 +18,16 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from tir_schedules.analysis.expr import dtype_bytes
-from tir_schedules.cpu.contraction import depth_block, lanes_of
+from tir_schedules.cpu.contraction import depth_block, lanes_of, panel_lanes
 from tir_schedules.device import Device
 
 from . import convolution
+from .choose_winograd import choose_winograd
+from .convolution import Window
 from .graph_functions import graph_functions
+from .weights import Weights, is_product, key_of, pack_alike, shape_of
+from .winograd import Filtering, convolve_winograd, panels
 
-_DTYPES = ("float32", "float64")
 _PAGE_BYTES = 4096
 _FULL_SETS = 512  # lines a page apart in a cache of 2 MiB and 16 ways: 32 sets of it
 _READINGS = 64  # rows that repay the copy of a panel: five blocks of 14 read it
@@ -40,62 +43,32 @@ class PackWeights:
              call_tir(packed_matmul, (x, panels))
              conv2d(x, w[O, I, H, W])     # channels last
           -> call_tir(packed_conv, (x, ...w[O // lanes, H, W, I, lanes]))
+             or, where that is predicted to pay, of a 3x3 kernel
+             call_tir(convolve_winograd, (x, ...(w[O, I, 9] @ G)[6, 6, O // lanes, I, lanes]))
 
     Weights are constants, and the parameters behind the first `num_input` (an attribute of the
     function), whose new layout `fold_weights` computes. Those that something else reads too stay as
     they are: a weight is stored once. What each run makes is laid out only where its lines collide
     in the caches and are read often. Columns that fill no whole panels are padded, and the result
-    cut, if the weight is beyond L2 and hardly grows. Runs before LegalizeOps.
+    cut, if the weight is beyond L2 and hardly grows. Runs before LegalizeOps. `grown_bytes` is what
+    minimal filtering made of weights has more than they had.
     """
 
     def __init__(self, device: Device | None = None) -> None:
         self._device = device
+        self.grown_bytes = 0
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or Device.detect(tvm.target.Target.current(allow_none=False))
         graphs = graph_functions(mod)
-        packer = _Packer(mod, device, _weights_only([func for _, func in graphs]))
+        functions = [func for _, func in graphs]
+        weights = Weights(functions)
+        forms = choose_winograd(functions, weights, device)
+        self.grown_bytes = sum(form.growth_bytes for form in forms.values())
+        packer = _Packer(mod, device, weights, {key: form.by for key, form in forms.items()})
         for gvar, func in graphs:
             packer.builder_.update_func(gvar, packer.visit_expr(func))
         return packer.builder_.get()
-
-
-def _weights_only(graphs: list[relax.Function]) -> set[object]:
-    """Return the keys of the weights that are only ever the right side of a product."""
-    products: dict[object, int] = {}
-    uses: dict[object, int] = {}
-    known: set[object] = set()
-
-    def visit(node: relax.Expr) -> None:
-        if isinstance(node, relax.Tuple):
-            arguments, right = list(node.fields), None
-        elif isinstance(node, relax.Call):
-            arguments = [a for a in node.args if not isinstance(a, relax.Tuple)]
-            right = node.args[1] if _is_product(node) else None
-        else:
-            return
-        for argument in arguments:
-            if not isinstance(argument.ty, relax.TensorType):
-                continue
-            if isinstance(argument, ir.Constant) or _key(argument) in known:
-                uses[_key(argument)] = uses.get(_key(argument), 0) + 1
-        if right is not None:
-            products[_key(right)] = products.get(_key(right), 0) + 1
-
-    for func in graphs:
-        inputs = func.attrs.get("num_input") if func.attrs else None
-        if inputs is not None:
-            known.update(_key(param) for param in func.params[int(inputs) :])
-        relax.analysis.post_order_visit(func, visit)
-    return {key for key, count in products.items() if uses.get(key) == count}
-
-
-def _pack_alike(x: relax.Expr, right: relax.Expr) -> bool:
-    """Return whether the operands have one dtype, one that packs, and elements."""
-    dtype = str(right.ty.dtype)
-    if dtype not in _DTYPES or str(x.ty.dtype) != dtype:
-        return False
-    return all(isinstance(t.ty.shape, relax.ShapeExpr) and math.prod(_shape(t)) for t in (x, right))
 
 
 def _pays(x: relax.Expr, right: relax.Expr) -> bool:
@@ -103,29 +76,26 @@ def _pays(x: relax.Expr, right: relax.Expr) -> bool:
 
     Lines some half pages apart fall into few sets of a cache: a deep panel comes from beyond L2.
     """
-    *batch, depth, columns = _shape(right)
-    rows = math.prod(_shape(x)[:-1]) // math.prod(batch)
+    *batch, depth, columns = shape_of(right)
+    rows = math.prod(shape_of(x)[:-1]) // math.prod(batch)
     stride = columns * dtype_bytes(str(right.ty.dtype))
     collides = stride >= _PAGE_BYTES and stride % (_PAGE_BYTES // 2) == 0
     return collides and depth >= _FULL_SETS and rows >= _READINGS
 
 
-def _is_product(call: relax.Call) -> bool:
-    name = call.op.name if isinstance(call.op, ir.Op) else ""
-    return name == "relax.matmul" or name in convolution.SPATIAL
-
-
-def _key(weight: relax.Expr) -> object:
-    if isinstance(weight, ir.Constant):
-        return weight.value.numpy().ctypes.data
-    return weight
-
-
 @relax.expr_functor.mutator
 class _Packer(relax.PyExprMutator):
-    def __init__(self, mod: IRModule, device: Device, weights: set[object]) -> None:
+    """Lays `weights` out; convolutions by those in `filtered` go by minimal filtering."""
+
+    def __init__(
+        self,
+        mod: IRModule,
+        device: Device,
+        weights: Weights,
+        filtered: Mapping[object, Filtering],
+    ) -> None:
         super().__init__(mod)
-        self._device, self._weights = device, weights
+        self._device, self._weights, self._filtered = device, weights, filtered
         self._made: dict[tuple, relax.Expr] = {}
 
     def visit_binding_block_(self, block: relax.BindingBlock) -> relax.BindingBlock:
@@ -138,19 +108,19 @@ class _Packer(relax.PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        if not _is_product(call) or not _pack_alike(*call.args):
+        if not is_product(call) or not pack_alike(*call.args):
             return call
-        known = _key(call.args[1]) in self._weights
+        known = key_of(call.args[1]) in self._weights.own
         if call.op.name == "relax.matmul":
             pays = known or _pays(*call.args)
             return self._product(call, *call.args) if pays else call
         return self._convolution(call, *call.args) if known else call
 
     def _product(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
-        *batch, depth, columns = _shape(weight)
-        if len(_shape(x)) < 2 or batch not in ([], _shape(x)[:-2]):
+        *batch, depth, columns = shape_of(weight)
+        if len(shape_of(x)) < 2 or batch not in ([], shape_of(x)[:-2]):
             return call
-        lanes, extra = self._lanes(columns, weight), 0
+        lanes, extra = panel_lanes(columns, str(weight.ty.dtype), self._device), 0
         widest = lanes_of(self._device, columns, str(weight.ty.dtype))
         more = -columns % widest
         if more * _MOST_PADDING <= columns and self._is_large(weight):
@@ -161,7 +131,7 @@ class _Packer(relax.PyExprMutator):
         last = len(batch)
         order = (*range(last), last + 1, last, last + 2)
         panels = self._laid_out(weight, blocks, order, [0, 0] * (last + 1) + [0, extra])
-        block = depth_block(depth, _shape(x)[-2], lanes, self._device)
+        block = depth_block(depth, shape_of(x)[-2], lanes, self._device)
 
         def compute(x: te.Tensor, panels: te.Tensor) -> te.Tensor:
             return _product(x, panels, block)
@@ -170,24 +140,26 @@ class _Packer(relax.PyExprMutator):
         if not extra:
             return whole
         whole = self.builder_.emit(whole)
-        return relax.op.strided_slice(whole, [len(_shape(x)) - 1], [0], [columns])
+        return relax.op.strided_slice(whole, [len(shape_of(x)) - 1], [0], [columns])
 
     def _is_large(self, weight: relax.Expr) -> bool:
         """Return whether a row-major weight's columns are a page of memory a step."""
-        bytes_ = math.prod(_shape(weight)) * dtype_bytes(str(weight.ty.dtype))
+        bytes_ = math.prod(shape_of(weight)) * dtype_bytes(str(weight.ty.dtype))
         return bytes_ > self._device.l2_bytes
 
     def _convolution(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
         at = convolution.window(call)
         if at is None:
             return call
-        channels, depth, *sizes = _shape(weight)
+        channels, depth, *sizes = shape_of(weight)
+        if key_of(weight) in self._filtered:
+            return self._winograd(x, weight, at, self._filtered[key_of(weight)])
         taps = [number + 2 for number in range(len(sizes))]
         if int(call.attrs.groups) == channels and depth == 1:
             kernel = self._laid_out(weight, (channels, 1, *sizes), (1, *taps, 0))
             function = convolution.convolve_depthwise
         else:
-            lanes = self._lanes(channels, weight)
+            lanes = panel_lanes(channels, str(weight.ty.dtype), self._device)
             if lanes is None or int(call.attrs.groups) != 1:
                 return call
             blocks = (channels // lanes, lanes, depth, *sizes)
@@ -200,6 +172,36 @@ class _Packer(relax.PyExprMutator):
 
         return self.builder_.call_te(compute, image, kernel, primfunc_name_hint=function.__name__)
 
+    def _winograd(self, x: relax.Expr, weight: relax.Expr, at: Window, by: Filtering) -> relax.Call:
+        def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
+            return convolve_winograd(x, kernel, at, by)
+
+        name = convolve_winograd.__name__
+        return self.builder_.call_te(
+            compute, x, self._filtered_kernel(weight, by), primfunc_name_hint=name
+        )
+
+    def _filtered_kernel(self, weight: relax.Expr, by: Filtering) -> relax.Expr:
+        """Return the panels of a transformed kernel; of a constant one at once."""
+        key, dtype = (key_of(weight), by), str(weight.ty.dtype)
+        if key in self._made:
+            return self._made[key]
+        outs, depth, *sizes = shape_of(weight)
+        taps = (outs * depth, math.prod(sizes))
+        shape, order = panels(shape_of(weight), by, panel_lanes(outs, dtype, self._device))
+        if isinstance(weight, ir.Constant):
+            array = weight.value.numpy().reshape(taps).astype("float64") @ by.matrix
+            array = array.reshape(shape).transpose(order)
+            self._made[key] = relax.const(np.ascontiguousarray(array, dtype))
+        else:
+            value: relax.Expr = relax.op.reshape(weight, taps)
+            matrix = relax.const(by.matrix.astype(dtype))
+            value = relax.op.matmul(self.builder_.emit(value), matrix)
+            value = relax.op.reshape(self.builder_.emit(value), shape)
+            value = relax.op.permute_dims(self.builder_.emit(value), order)
+            self._made[key] = self.builder_.emit(value)
+        return self._made[key]
+
     def _laid_out(
         self,
         weight: relax.Expr,
@@ -208,7 +210,7 @@ class _Packer(relax.PyExprMutator):
         edges: Sequence[int] = (),
     ) -> relax.Expr:
         """Return a weight padded, reshaped and then transposed; a constant at once."""
-        key = (_key(weight), tuple(shape), tuple(order))
+        key = (key_of(weight), tuple(shape), tuple(order))
         if key in self._made:
             return self._made[key]
         if isinstance(weight, ir.Constant):
@@ -223,18 +225,6 @@ class _Packer(relax.PyExprMutator):
             blocks = self.builder_.emit(relax.op.reshape(weight, shape))
             self._made[key] = self.builder_.emit(relax.op.permute_dims(blocks, order))
         return self._made[key]
-
-    def _lanes(self, columns: int, weight: relax.Expr) -> int | None:
-        """Return the columns of a panel, None if there are no whole ones of half a register."""
-        dtype = str(weight.ty.dtype)
-        lanes = lanes_of(self._device, columns, dtype)
-        while columns % lanes:
-            lanes //= 2
-        return lanes if 2 * lanes * dtype_bytes(dtype) >= self._device.vector_bytes else None
-
-
-def _shape(value: relax.Expr) -> list[int]:
-    return [int(extent) for extent in value.ty.shape.values]
 
 
 def _product(x: te.Tensor, panels: te.Tensor, block: int) -> te.Tensor:

@@ -31,3 +31,25 @@ def test_a_padded_weight_is_folded_unless_it_grows_beyond_the_budget(columns, ex
     _, (kept,) = fold_weights(padded_product(columns, extra), 1, [weight])
     expected = np.pad(weight, ((0, 0), (0, extra))) if folds else weight
     np.testing.assert_array_equal(kept, expected)
+
+
+@pytest.mark.parametrize(("growth_bytes", "folds"), [(0, False), (4 * 512 * 2048, True)])
+def test_a_weight_times_a_constant_is_folded_if_it_may_grow_so(growth_bytes, folds):
+    weight, factor = (
+        np.random.default_rng(seed).standard_normal(shape).astype("float32")
+        for seed, shape in enumerate([(512, 256), (256, 2048)])
+    )
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((2, 512), "float32"))
+    w = relax.Var("w", relax.TensorType(weight.shape, "float32"))
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            wide = builder.emit(relax.op.matmul(w, relax.const(factor)))
+            y = builder.emit_output(builder.emit(relax.op.matmul(x, wide)))
+        builder.emit_func_output(y)
+    main = builder.finalize()["main"]
+    _, (kept,) = fold_weights(main, 1, [weight], growth_bytes=growth_bytes)
+    if folds:
+        np.testing.assert_allclose(kept, weight.astype("f8") @ factor, rtol=1e-4, atol=1e-3)
+    else:
+        np.testing.assert_array_equal(kept, weight)

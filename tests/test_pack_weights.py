@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import relax_models
 import stitch_case as sc
+import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tvm import relax
 from zoo.graph import Graph
 
 import tvm_stitch
+from relay_passes.transform import PackWeights
 
 
 def product(rows: tuple[int, ...], depth: int, columns: int, dtype: str = "float32") -> Graph:
@@ -99,6 +105,24 @@ def test_a_weight_of_two_products_is_packed():
     x = g.op("MatMul", g.input("x", (48, 64)), w)
     g.output(g.op("MatMul", x, w), "y", (48, 64))
     assert packed(checked(g.model()))
+
+
+def test_constants_of_one_shape_are_told_apart():
+    x, *weights = relax_models.arrays((48, 64), *[(64, 64)] * 8)
+
+    def emit(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        for weight in weights:
+            x = builder.emit(relax.op.matmul(x, relax.const(weight / 8)))
+        return x
+
+    with relax_models.cpu():
+        mod = PackWeights()(relax_models.module(emit, x))
+    text = mod["main"].script()
+    assert text.count("packed_matmul") == len(weights), text
+    executable = tvm.compile(mod, relax_models.cpu(), relax_pipeline="tvm_stitch")
+    (made,) = relax_models.run(executable, relax_models.Relaxed(mod, (x,), ()))
+    expected = functools.reduce(lambda x, weight: x @ (weight.astype("f8") / 8), weights, x)
+    assert np.abs(made - expected).max() < 1e-5 * np.abs(expected).max()
 
 
 def test_a_weight_that_something_else_reads_stays_as_it_is():

@@ -15,9 +15,11 @@ from tvm_stitch.frontend.to_relax import aligned
 
 def packed(model: ImportedModel, target: Target) -> ImportedModel:
     """Return the model with convolutions channels last and weights in panels, for `target`."""
+    pack = PackWeights()
     with target:
-        mod = Sequential([PointwiseProducts(), ChannelsLast(), PackWeights()])(model.mod)
-    main, weights = fold_weights(mod["main"], len(model.inputs), model.weights)
+        mod = Sequential([PointwiseProducts(), ChannelsLast(), pack])(model.mod)
+    count, growth = len(model.inputs), pack.grown_bytes
+    main, weights = fold_weights(mod["main"], count, model.weights, growth_bytes=growth)
     others = {v: f for v, f in mod.functions_items() if v.name_hint != "main"}
     return dataclasses.replace(
         model,

@@ -63,10 +63,10 @@ def _mergeable(node: Node, outer: Atom, inner: Atom) -> bool:
         big, small = access.stride(outer), access.stride(inner)
         if big is None or small is None or big != small * inner.extent:
             return False
-    return not any(_uses_value(node, a) for a in (outer, inner))
+    return not any(uses_value(node, a) for a in (outer, inner))
 
 
-def _uses_value(node: Node, atom: Atom) -> bool:
+def uses_value(node: Node, atom: Atom) -> bool:
     """Return whether the stage computes with the position itself (a guard, an iota)."""
     seen = set()
     stack = [node.stage.value]

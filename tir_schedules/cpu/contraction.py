@@ -7,14 +7,17 @@ that come unpacked are read as they are.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
 from ..analysis.atoms import Access, Atom, Node
+from ..analysis.coalesce import uses_value
 from ..analysis.expr import dtype_bytes
 from ..analysis.summary import is_contraction
 from ..device import Device
 from .padding import bounds_of
+from .plan import Phase, buffer_atoms
 from .vectors import own_vector, vector_atom
 
 _LANE_REGISTERS = 2
@@ -67,7 +70,9 @@ def register_tile(node: Node) -> RegisterTile | None:
     if not rows:
         return None
     # Of equals the one whose rows lie closest: pixels of a line, not lines.
-    row = max(rows, key=lambda a: (a.extent, -min(abs(x.stride(a) or 0) for x in across)))
+    row = max(
+        rows, key=lambda a: (_run(a, rows, node), -min(abs(x.stride(a) or 0) for x in across))
+    )
     panels = tuple(a for a in rest if all(x.stride(a) == 0 for x in across))
     return RegisterTile(
         lane,
@@ -97,6 +102,34 @@ def rows_of(extent: int, device: Device) -> int:
     return min(range(most, 0, -1), key=cost)
 
 
+def runs_on(node: Node, outer: Atom, row: Atom, phase: Phase) -> bool:
+    """Return whether a step of `outer` is the one behind the last of `row`, in tile buffers too."""
+    if not _steps_behind(node, outer, row):
+        return False
+    layouts = {id(n.stage.out): buffer_atoms(n, phase) for n in phase.nodes}
+    own = [layouts.get(id(a.tensor), ()) for a in (*node.reads.values(), node.store)]
+    return all(row not in o or (outer, row) in itertools.pairwise(o) for o in own)
+
+
+def _run(row: Atom, rows: list[Atom], node: Node) -> int:
+    """Return the extent of a row and of what it may run on over."""
+    beside = next((a for a in rows if _steps_behind(node, a, row)), None)
+    if beside is None:
+        return row.extent
+    return row.extent * _run(beside, rows, node)
+
+
+def _steps_behind(node: Node, outer: Atom, row: Atom) -> bool:
+    """Return whether a step of `outer` is the one behind the last of `row` in all tensors."""
+    if outer is row or uses_value(node, outer) or uses_value(node, row):
+        return False
+    for access in (*node.reads.values(), node.store):
+        step = access.stride(row)
+        if step is None or access.stride(outer) != step * row.extent:
+            return False
+    return any(access.stride(row) for access in node.reads.values())
+
+
 def _moves(access: Access, node: Node) -> bool:
     return any(access.stride(a) not in (0, None) for a in node.reduced)
 
@@ -107,6 +140,14 @@ def lanes_of(device: Device, extent: int, dtype: str) -> int:
     while lanes > extent:
         lanes //= 2
     return max(1, lanes)
+
+
+def panel_lanes(columns: int, dtype: str, device: Device) -> int | None:
+    """Return the columns of a panel, None if there are no whole ones of half a register."""
+    lanes = lanes_of(device, columns, dtype)
+    while columns % lanes:
+        lanes //= 2
+    return lanes if 2 * lanes * dtype_bytes(dtype) >= device.vector_bytes else None
 
 
 def depth_block(depth: int, rows: int, lanes: int, device: Device) -> int:
@@ -132,7 +173,7 @@ def tile_atoms(
     nodes need all lanes of a row, a tile is some blocks of rows.
     """
     if tile.row not in common:
-        return _whole_rows(tile, common, device)
+        return _strips_of_lanes(tile, common, device)
     rows = rows_of(tile.row.extent, device)
     if tile.lane not in common:
         return _whole_lanes(tile, rows, common, device)
@@ -186,7 +227,7 @@ def _lane_chunk(tile: RegisterTile, others: int, device: Device) -> int:
     return next((size for size, rest in rests if rest == 0 or rest >= lanes), sizes[0])
 
 
-def _whole_rows(
+def _strips_of_lanes(
     tile: RegisterTile, common: list[Atom], device: Device
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
     """Return tiles of some strips of lanes, where other nodes make the operand along them."""

@@ -80,22 +80,13 @@ class NestEmitter:
         atom, rows = nest.dims[level], nest.group.rows
         if nest.padding is not None and nest.padding.line is atom:
             return self._line(level)
-        extent = nest.extent(atom)
-        block = tirx.Var("block", INDEX)
         at = functools.partial(self._rows_from, level)
-        whole = tirx.FloorDiv(extent, tirx.IntImm(INDEX, rows))
-        if isinstance(extent, tirx.IntImm):
-            whole = tirx.IntImm(INDEX, int(extent) // rows)
+        whole, rests = nest.row_blocks(atom)
+        block = tirx.Var("block", INDEX)
         out = [tirx.For(block, 0, whole, tirx.ForKind.SERIAL, at(block * rows, rows))]
-        chunk = nest.phase.inner_extent(atom)
-        last = atom.extent - atom.extent // chunk * chunk or chunk
-        if last % rows:
-            start = tirx.IntImm(INDEX, last // rows * rows)
-            rest = at(start, last % rows)
-            if atom in nest.phase.chunks and atom.extent % chunk:
-                number = tirx.IntImm(INDEX, atom.extent // chunk)
-                rest = tirx.IfThenElse(tirx.EQ(nest.position.outer[atom], number), rest, None)
-            out.append(rest)
+        for start, count, where in rests:
+            rest = at(tirx.IntImm(INDEX, start), count)
+            out.append(rest if where is None else tirx.IfThenElse(where, rest, None))
         nest.rows, nest.active = 1, (0,)
         return out
 
@@ -260,6 +251,8 @@ class NestEmitter:
             return self._rows_at(width, start)
         atom, *inside = loops
         emit = functools.partial(self._inner, tuple(inside), width, start)
+        if atom in self._nest.told_apart:
+            return self._one_by_one(atom, emit)
         bounds = self._known_bounds(atom, inside)
         dynamic = [b for b in bounds if self._nest.padding.line not in b.atoms]
         if dynamic:
@@ -267,6 +260,16 @@ class NestEmitter:
         if len(dynamic) < len(bounds) and not self._settled:
             return self._taps(atom, [b for b in bounds if b not in dynamic], emit)
         return [self._loop(atom, self._loops[atom], self._nest.extent(atom), emit)]
+
+    def _one_by_one(self, atom: Atom, emit: Callable[[], list[tirx.Stmt]]) -> list[tirx.Stmt]:
+        """Emit each position of a loop with the value that it has there."""
+        var, out = self._loops[atom], []
+        for at in range(atom.extent):
+            self._loops[atom] = tirx.IntImm(INDEX, at)
+            self._points.resolve(atom, at)
+            out += emit()
+        self._loops[atom] = var
+        return out
 
     def _known_bounds(self, atom: Atom, inside: Sequence[Atom]) -> list[Bound]:
         """Return the bounds of the padding that are known in a loop, and not outside it."""

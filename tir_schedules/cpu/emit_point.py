@@ -33,6 +33,7 @@ class PointEmitter:
         self._forward: dict[int, ir.Expr] = {}
         self._depths: dict[Expr, int] = {}
         self._fetches = nest.storage.fetches(nest.group, nest.phase)
+        self._settled: dict[Atom, int] = {}
         self.scopes = [Scope()]
         for _ in range(max(0, nest.strip_at)):
             self.scopes.append(Scope(self.scopes[-1]))
@@ -45,8 +46,12 @@ class PointEmitter:
 
     def resolve(self, atom: Atom, low: int) -> None:
         """Settle the conditions on `atom` as they are from `low` on."""
+        self._settled[atom] = low
         for node in self._nest.group.nodes:
-            self._values[id(node)] = guards.resolve(self._nest.value(node), node, atom, low)
+            value = self._nest.value(node)
+            for settled, at in self._settled.items():
+                value = guards.resolve(value, node, settled, at)
+            self._values[id(node)] = value
         self._depths.clear()
         self._divide_by_reciprocals()
 

@@ -6,12 +6,16 @@ run one by one. Between two cuts the condition is a constant.
 
 from __future__ import annotations
 
+import functools
+
 from ..analysis.atoms import Atom, Node
+from ..analysis.cost import branches
 from ..analysis.expr import Axis, AxisRef, Const, Expr, Linear, Load, Op, transform, walk
 from ..analysis.index import add, normalize, scaled
 
 _COMPARE = ("LT", "LE", "GT", "GE", "EQ", "NE")
 _CHOICE = ("call:tirx.if_then_else", "Select")
+_FEW = 8  # positions that are worth code of their own
 
 
 def cuts(node: Node, atom: Atom) -> list[int] | None:
@@ -30,6 +34,18 @@ def cuts(node: Node, atom: Atom) -> list[int] | None:
                 return None
             found.update(_changes(compare.name, *linear))
     return sorted(c for c in found if 0 < c < atom.extent)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def told_apart(node: Node) -> tuple[Atom, ...]:
+    """Return the short atoms whose positions have expressions of their own, chosen by a Select."""
+    chains = (e for e in node.stage.operations if len(branches(e)) > 1)
+    conditions = [e.args[0] for e in chains]
+    return tuple(
+        atom
+        for atom in node.spatial
+        if atom.extent <= _FEW and any(_in_atom(c, node, atom) is not None for c in conditions)
+    )
 
 
 def resolve(value: Expr, node: Node, atom: Atom, at: int) -> Expr:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from ..analysis.summary import is_large_contraction
+from .contraction import register_tile
+from .padding import bounds_of, padding_of
 from .plan import LoopGroup, Phase, Plan
 
 _SHORT = 16  # a contiguous axis below this extent may stay scalar
@@ -33,6 +35,34 @@ def short_depths(plan: Plan) -> list[tuple[str, int]]:
         if others and last.extent < _SHORT:
             found.append((node.stage.name, last.extent))
     return found
+
+
+def streaming_weights(plan: Plan) -> list[str]:
+    """Return products all whose weights, one a point of a batch, stream past each of many tiles.
+
+    `Plan.fetched` are inputs beyond L2; a tile that takes some columns of them reads those alone.
+    """
+    found = []
+    for phase in plan.phases:
+        for group in (g for g in phase.groups if g.rows > 1 and phase.tiles() > 1):
+            (node,) = group.nodes
+            tile = register_tile(node)
+            inside = any(a in group.dims for a in tile.batch)
+            whole = all(tile.weight.stride(a) == 0 for a in phase.tile)
+            if inside and whole and any(t is tile.weight.tensor for t in plan.fetched):
+                found.append(node.stage.name)
+    return found
+
+
+def guarded_windows(plan: Plan) -> list[str]:
+    """Return padded sums whose padding no loop settles: each point asks where it is."""
+    return [
+        node.stage.name
+        for phase in plan.phases
+        for group in phase.groups
+        for node in group.nodes
+        if bounds_of(node) is not None and padding_of(group, phase) is None
+    ]
 
 
 def _is_scalar(group: LoopGroup, phase: Phase) -> bool:

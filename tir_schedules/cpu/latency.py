@@ -6,13 +6,14 @@ is a round of tiles over threads, and instructions are vector registers.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..analysis.atoms import Access, Atom, Node
-from ..analysis.cost import FREE, value_ops
-from ..analysis.expr import Op, Tensor, dtype_bytes, loads
+from ..analysis.cost import FREE, branches, value_ops
+from ..analysis.expr import Const, Expr, Op, Tensor, dtype_bytes, loads, transform
 from ..analysis.padding import padded_sum
 from ..analysis.stage import Stage
 from ..device import Device
@@ -58,14 +59,33 @@ def estimate(plan: Plan, device: Device) -> Latency:
 
 def stage_ns(stage: Stage, profile: Profile) -> float:
     """Return the ns a stage's value takes on one vector register of points."""
-    spent = sum(_op_ns(op, profile) for op in _operations(stage) if op.name not in FREE)
+    spent = sum(n * _op_ns(op, profile) for op, n in _operations(stage) if op.name not in FREE)
     return spent + (profile.op_ns["light"] if stage.reduction is not None else 0.0)
 
 
-def _operations(stage: Stage) -> Iterable[Op]:
-    """Return the operations of a point; a convolution's loops see to its padding."""
+@functools.lru_cache(maxsize=1 << 12)
+def _operations(stage: Stage) -> tuple[tuple[Op, float], ...]:
+    """Return the operations of a point with how often each is done.
+
+    A convolution's loops see to its padding. Positions that are told apart share what they compute.
+    """
     padded = padded_sum(stage)
-    return stage.operations if padded is None else value_ops(padded[0])
+    if padded is not None:
+        return tuple((op, 1.0) for op in value_ops(padded[0]))
+    chains: list[list[Expr]] = []
+
+    def rule(expr: Expr) -> Expr | None:
+        values = branches(expr)
+        if len(values) == 1:
+            return None
+        chains.append(values)
+        return Const(0, expr.dtype)
+
+    counted = [(op, 1.0) for op in value_ops(transform(stage.value, rule))]
+    for values in chains:
+        apart = dict.fromkeys(op for value in values for op in value_ops(value))
+        counted += [(op, 1.0 / len(values)) for op in apart]
+    return tuple(counted)
 
 
 def arithmetic_ns(stages: Iterable[Stage], device: Device) -> float:

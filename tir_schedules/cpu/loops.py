@@ -11,7 +11,7 @@ from dataclasses import replace
 from ..analysis.atoms import Atom, Node, Space
 from ..device import Device
 from . import guards
-from .contraction import lanes_of, register_tile, rows_of
+from .contraction import lanes_of, register_tile, rows_of, runs_on
 from .plan import LoopGroup, Phase
 from .transposed import lanes_across, sides
 from .vectors import lanes_for, vector_atom
@@ -45,7 +45,8 @@ def group_loops(
             position = len(nests)
             nests.append(_Nest(node, _order(node, inside, vector), vector))
         home[id(node)] = position
-    return _with_epilogues([_finish(nest, phase, device) for nest in nests], space)
+    groups = _with_epilogues([_finish(nest, phase, device) for nest in nests], space)
+    return tuple(_with_long_rows(group, phase, device) for group in groups)
 
 
 def _is_crowded(nest: _Nest, node: Node, space: Space) -> bool:
@@ -73,8 +74,10 @@ def _order(node: Node, inside: tuple[Atom, ...], vector: Atom | None) -> tuple[A
     """Return loop order: large strides outside, the vector atom last.
 
     With reduced lanes, spatial dimensions come first, so that an accumulator lives in registers.
+    Positions that are told apart share what they load: they follow each other.
     """
-    rest = [a for a in inside if a is not vector]
+    apart = guards.told_apart(node)
+    rest = sorted((a for a in inside if a is not vector), key=lambda a: a in apart)
     if vector is not None and vector in node.reduced:
         spatial = [a for a in rest if a in node.spatial]
         reduced = sorted((a for a in rest if a in node.reduced), key=lambda a: -_walk(node, a))
@@ -133,6 +136,9 @@ def _finish(nest: _Nest, phase: Phase, device: Device) -> LoopGroup:
     level = last
     if lanes > 1:
         level = _strip_level(nest, phase)
+    apart = [d for d in dims if any(d in guards.told_apart(n) for n in nodes)]
+    if lanes > 1 and apart and level == last and dims[-1 - len(apart) : -1] == tuple(apart):
+        level = last - len(apart)
     if level < last and not any(n.reduced for n in nodes):
         lanes = min(lanes, device.vector_bytes // 4)
     return LoopGroup(nodes, dims, lanes, level)
@@ -181,6 +187,21 @@ def _with_epilogues(groups: list[LoopGroup], space: Space) -> tuple[LoopGroup, .
         else:
             out.append(group)
     return tuple(out)
+
+
+def _with_long_rows(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup:
+    """Let the rows of a register tile run on over the atom outside them where all addresses do."""
+    if group.rows == 1 or group.epilogue is not None or group.strip_level < 2:
+        return group
+    (node,), row = group.nodes, group.dims[group.strip_level - 1]
+    outer = group.dims[: group.strip_level - 1]
+    beside = next((d for d in outer if runs_on(node, d, row, phase)), None)
+    if beside is None or row in phase.chunks:
+        return group
+    rows = rows_of(phase.inner_extent(beside) * row.extent, device)
+    dims = tuple(d for d in group.dims if d is not beside)
+    level = group.strip_level - 1
+    return replace(group, dims=dims, strip_level=level, rows=rows, beside=beside)
 
 
 def _is_epilogue(group: LoopGroup, tile: LoopGroup, space: Space) -> bool:

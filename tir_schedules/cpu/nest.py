@@ -8,10 +8,11 @@ from tvm import ir, tirx
 
 from ..analysis.atoms import Atom, Node, Space
 from ..analysis.expr import Expr
+from . import guards
 from .emit_expr import INDEX
 from .padding import padding_of
 from .plan import LoopGroup, Phase
-from .storage import Position, Storage
+from .storage import Position, Storage, total
 
 _TERMS = 256  # of one running float sum: of 16,000 equal float32 terms it is off by 1.5e-4
 
@@ -53,6 +54,8 @@ class Nest:
         self._space, self._outer = space, outer
         loose = {(id(e.producer), id(e.consumer)): e.loose for e in space.edges}
         self.position = Position(phase, outer, loose)
+        if group.beside is not None:
+            self.position.loops[group.beside] = tirx.IntImm(INDEX, 0)
         self.dims = group.dims
         self.vector = group.dims[-1] if group.dims else None
         self.strip_at = group.strip_level if group.dims else 0
@@ -62,6 +65,7 @@ class Nest:
         self.rows, self.row = 1, 0
         self.active: tuple[int, ...] = (0,)
         self.padding = padding_of(group, phase)
+        self.told_apart = {a for n in group.nodes for a in guards.told_apart(n)}
 
     def behind(self) -> Nest | None:
         """Return the nest of the group's epilogue, if it has one."""
@@ -135,6 +139,26 @@ class Nest:
             return tirx.IntImm(INDEX, chunk)
         left = tirx.IntImm(INDEX, atom.extent) - self.position.outer[atom] * chunk
         return tirx.Min(tirx.IntImm(INDEX, chunk), left)
+
+    def row_blocks(self, row: Atom) -> tuple[ir.Expr, list[tuple[int, int, ir.Expr | None]]]:
+        """Return the whole blocks of a tile's rows, and the rests behind them.
+
+        A rest is its first row, its rows, and in which tiles it is: None for all.
+        """
+        beside, rows = self.group.beside, self.group.rows
+        along, step = (row, 1) if beside is None else (beside, row.extent)
+        extent, chunk = self.extent(along), self.phase.inner_extent(along)
+        last = along.extent // chunk
+        ends: list[tuple[int, ir.Expr | None]] = [(chunk, None)]
+        if along in self.phase.chunks and along.extent % chunk:
+            is_last = tirx.EQ(self.position.outer[along], tirx.IntImm(INDEX, last))
+            ends = [(along.extent % chunk, is_last), (chunk, tirx.Not(is_last))]
+        rests = [(n * step // rows * rows, n * step % rows, where) for n, where in ends]
+        if isinstance(extent, tirx.IntImm):
+            whole = tirx.IntImm(INDEX, int(extent) * step // rows)
+        else:
+            whole = tirx.FloorDiv(total([(step, extent)]), tirx.IntImm(INDEX, rows))
+        return whole, [rest for rest in rests if rest[1]]
 
     def store(self, node: Node, value: ir.Expr) -> tirx.Stmt:
         if node in self.phase.partial:

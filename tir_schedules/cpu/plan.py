@@ -16,7 +16,8 @@ class LoopGroup:
     inside `strip_level` of the other loops: all of them, or fewer for a blocked transpose and for a
     reduction whose accumulators stay in the registers of one strip. `rows` of the loop just outside
     the strip share its loads: a register tile of rows x lanes accumulators. `epilogue` are nodes
-    over the same points that take a register tile's accumulators where they are. A `transposed`
+    over the same points that take a register tile's accumulators where they are. The rows of a
+    register tile run on over the atom `beside` them, which is no loop of its own. A `transposed`
     nest is read along the last dimension and stored along the one before, in blocks of `lanes` of
     each.
     """
@@ -27,6 +28,7 @@ class LoopGroup:
     strip_level: int
     rows: int = 1
     epilogue: LoopGroup | None = None
+    beside: Atom | None = None
     transposed: bool = False
 
 
@@ -117,3 +119,8 @@ def buffer_elements(node: Node, phase: Phase) -> int:
 
 def buffer_bytes(node: Node, phase: Phase) -> int:
     return buffer_elements(node, phase) * dtype_bytes(node.stage.out.dtype)
+
+
+def most_alive(spans: list[tuple[int, int, int]]) -> int:
+    """Return the most bytes in use at a time by buffers that are (first, last step, bytes)."""
+    return max((sum(n for a, b, n in spans if a <= step <= b) for step, *_ in spans), default=0)

@@ -18,9 +18,10 @@ from ..analysis.stage import Kernel
 from ..analysis.summary import is_large_contraction
 from ..analysis.widen import widen
 from ..device import Device
+from .contraction import register_tile
 from .latency import alone_ns
 from .loops import group_loops
-from .plan import LoopGroup, Phase, Plan, buffer_bytes
+from .plan import LoopGroup, Phase, Plan, buffer_bytes, most_alive
 from .streaming import can_stream
 from .strips import extra_ns
 from .tiling import Tiling, choose_tiling
@@ -128,6 +129,7 @@ def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list
             spent = sum(work[id(n)] for n in nodes)
             enough = _worth_joining(tiling, alone, joined, spent, device)
             enough = enough or (joined == tiling and _is_behind(node, current, work))
+            enough = enough or _holds_product(nodes, joined)
             apart = [(current, tiling), ([node], alone)]
             if enough and not (large and _strips_cost_more((nodes, joined), apart, space, device)):
                 out[number] = (nodes, joined)
@@ -179,6 +181,16 @@ def _worth_joining(
     turns = device.profile.thresholds
     enough = min(turns.least_tiles, max(2, int(work / turns.tile_regions)))
     return joined.tiles() >= min(enough, max(before.tiles(), alone.tiles()))
+
+
+def _holds_product(nodes: list[Node], joined: Tiling) -> bool:
+    """Return whether a few tiles will do: one of a large product is work enough for a task.
+
+    Its operand does not go through a barrier, and the evaluator sees idle threads. Not of tiles of
+    some rows: what stands behind these may as well be a phase of its own.
+    """
+    tiles = (register_tile(n) for n in nodes if is_large_contraction(n.stage))
+    return joined.tiles() > 1 and any(t is not None and t.row not in joined.tile for t in tiles)
 
 
 def _strips_cost_more(
@@ -252,8 +264,15 @@ def _fetched(space: Space, device: Device) -> tuple[Tensor, ...]:
 
 
 def _tile_bytes(phase: Phase, space: Space) -> int:
+    """Return the most bytes of tile buffers in use at a time: TVM lets others have their memory."""
     if phase.combine:
         return 0
     free = {id(t) for t in space.kernel.outputs} | phase.registers(space)
     free |= {id(n.stage.out) for n in phase.partial}
-    return sum(buffer_bytes(n, phase) for n in phase.nodes if id(n.stage.out) not in free)
+    place = {id(n): number for number, g in enumerate(phase.nests()) for n in g.nodes}
+    spans = []
+    for node in (n for n in phase.nodes if id(n.stage.out) not in free):
+        starts = place[id(node)]
+        readers = (place.get(id(e.consumer), starts) for e in space.edges if e.producer is node)
+        spans.append((starts, max(readers, default=starts), buffer_bytes(node, phase)))
+    return most_alive(spans)

@@ -46,7 +46,7 @@ def fetches(
         distance, width = _tile_step(access, phase), dtype_bytes(tensor.dtype)
         later = nests[position + 1 :]
         if group.rows > 1 and nests[position] is group:
-            later = (group,)
+            distance, later = _panel_step(access, group) or distance, (group,)
         elif len(nests) == 1 or abs(distance) * width > cache_bytes:
             distance = min(distance, _REACH_BYTES // width)
             later = nests[position : position + 1]
@@ -63,6 +63,12 @@ def _tile_step(access: Access, phase: Phase) -> int:
     if not moving or access.opaque:
         return 0
     return access.stride(moving[-1]) * phase.chunks.get(moving[-1], 1)
+
+
+def _panel_step(access: Access, group: LoopGroup) -> int:
+    """Return the distance to the next panel that this tile walks, 0 if it has but one."""
+    outside = [d for d in group.dims[: group.strip_level] if access.stride(d)]
+    return access.stride(outside[-1]) if outside else 0
 
 
 def _first_read(phase: Phase, tensor: Tensor) -> tuple[int, Access | None]:

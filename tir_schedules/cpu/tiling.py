@@ -11,6 +11,7 @@ from ..device import Device
 from .contraction import register_tile, tile_atoms
 from .transposed import chunk_of, sides
 from .vectors import own_vector
+from .whole_rows import whole_rows
 
 _LANE_CHUNK = 64  # chunks of a vector atom are whole strips of lanes
 _LINE_CHUNK = 16  # or whole cache lines at least
@@ -42,6 +43,10 @@ def choose_tiling(nodes: list[Node], space: Space, device: Device) -> Tiling:
     placed = tile_atoms(product, common, device) if product is not None else None
     if placed is not None:
         return Tiling(*placed)
+    if product is not None and len(nodes) > 1 and product.row not in common:
+        whole = whole_rows(lead, product, common, nodes, space, device)
+        if whole is not None:
+            return Tiling(*whole)
     tiling = _spatial_tiling(nodes, common, lead, device)
     wanted = device.profile.thresholds.tiles
     if tiling.tiles() >= wanted:

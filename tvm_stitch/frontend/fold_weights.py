@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from tvm import relax
+from tvm.ir import Constant
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_stitch.frontend.dedupe import find_twins
@@ -18,10 +19,12 @@ def fold_weights(
     inputs: int,
     weights: Sequence[np.ndarray],
     duplicate_share: float = DUPLICATE_SHARE,
+    growth_bytes: int = 0,
 ) -> tuple[relax.Function, list[np.ndarray]]:
     """Fold over the parameters from `inputs` on; the result keeps each used weight once.
 
-    Copies of weights that stay in use may add `duplicate_share` of all weights' bytes.
+    Copies of weights that stay in use may add `duplicate_share` of all weights' bytes. Weights
+    themselves may grow by as much, and by the `growth_bytes` that a pass has decided on.
 
     rewrite:
         main(x, w): lv = permute_dims(w); gv = matmul(x, lv)
@@ -29,7 +32,7 @@ def fold_weights(
     """
     arrays = dict(zip(main.params[inputs:], weights, strict=True))
     budget = int(duplicate_share * sum(array.nbytes for array in weights))
-    folder = _Folder(arrays, _uses(main), budget)
+    folder = _Folder(arrays, _uses(main), budget, budget + growth_bytes)
     folder.share_twins()
     body = folder.visit_expr(main.body)
     used = relax.analysis.free_vars(relax.Function([], body, main.ret_ty, main.is_pure))
@@ -58,7 +61,10 @@ def _parts(value: relax.Expr) -> list[relax.Expr]:
 
 
 def _evaluator(value: relax.Expr) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Return how to compute an operator that only moves, reshapes or pads its first argument."""
+    """Return how to compute an operator that moves, reshapes or pads its first argument.
+
+    Or multiplies it by a constant: a kernel transformed for minimal filtering.
+    """
     if not isinstance(value, relax.Call):
         return None
     shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
@@ -69,6 +75,9 @@ def _evaluator(value: relax.Expr) -> Callable[[np.ndarray], np.ndarray] | None:
             axes = value.attrs.axes
             order = None if axes is None else [int(axis) for axis in axes]
             return lambda array: np.ascontiguousarray(np.transpose(array, order))
+        case "relax.matmul" if isinstance(value.args[1], Constant):
+            by, dtype = value.args[1].value.numpy().astype("float64"), str(value.ty.dtype)
+            return lambda array: (array.astype("float64") @ by).astype(dtype)
         case "relax.reshape" | "relax.expand_dims" | "relax.squeeze" | "relax.flatten":
             target = [int(extent) for extent in shape.values]
             return lambda array: array.reshape(target)
@@ -84,10 +93,15 @@ class _Folder(PyExprMutator):
     """Turns bindings over weights into parameters; `arrays` holds all weights, folded ones too."""
 
     def __init__(
-        self, arrays: dict[relax.Var, np.ndarray], uses: Counter[relax.Var], budget_bytes: int
+        self,
+        arrays: dict[relax.Var, np.ndarray],
+        uses: Counter[relax.Var],
+        copies_bytes: int,
+        growth_bytes: int,
     ) -> None:
         super().__init__()
-        self.arrays, self._uses, self._budget = arrays, uses, budget_bytes
+        self.arrays, self._uses = arrays, uses
+        self._copies, self._growth = copies_bytes, growth_bytes
 
     def share_twins(self) -> None:
         """Let equal weights be one parameter."""
@@ -115,5 +129,8 @@ class _Folder(PyExprMutator):
         added = array.nbytes - (source.nbytes if alone else 0)
         if added <= GROWTH_FREE_BYTES:
             return True
-        self._budget -= added
-        return self._budget >= 0
+        if alone:
+            self._growth -= added
+            return self._growth >= 0
+        self._copies -= added
+        return self._copies >= 0

@@ -1,0 +1,87 @@
+"""The weights of graphs: constants, and the parameters behind the first `num_input`."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from tvm import ir, relax
+
+from tir_schedules.analysis.expr import dtype_bytes
+
+from .convolution import SPATIAL
+
+_DTYPES = ("float32", "float64")
+
+
+class Weights:
+    """What functions read of weights, each known by its `key_of`; `total_bytes` is of all.
+
+    `own` are those that are only ever the right side of a product: a new layout replaces them.
+    """
+
+    def __init__(self, graphs: list[relax.Function]) -> None:
+        self._products: Counter[object] = Counter()
+        self._uses: Counter[object] = Counter()
+        self._bytes: dict[object, int] = {}
+        for func in graphs:
+            inputs = func.attrs.get("num_input") if func.attrs else None
+            if inputs is not None:
+                self._bytes |= {p: _bytes_of(p) for p in func.params[int(inputs) :]}
+            relax.analysis.post_order_visit(func, self._visit)
+        self.own = {k for k, count in self._products.items() if self._uses[k] == count}
+        self.total_bytes = sum(self._bytes.values())
+
+    def packs(self, x: relax.Expr, weight: relax.Expr) -> bool:
+        """Return whether `weight` is one, of its own and of a dtype that packs."""
+        return key_of(weight) in self.own and pack_alike(x, weight)
+
+    def _visit(self, node: relax.Expr) -> None:
+        if isinstance(node, relax.Tuple):
+            arguments, right = list(node.fields), None
+        elif isinstance(node, relax.Call):
+            arguments = [a for a in node.args if not isinstance(a, relax.Tuple)]
+            right = node.args[1] if is_product(node) else None
+        else:
+            return
+        for argument in arguments:
+            if not isinstance(argument.ty, relax.TensorType):
+                continue
+            if isinstance(argument, ir.Constant):
+                self._bytes[key_of(argument)] = _bytes_of(argument)
+            if isinstance(argument, ir.Constant) or argument in self._bytes:
+                self._uses[key_of(argument)] += 1
+        if right is not None:
+            self._products[key_of(right)] += 1
+
+
+def pack_alike(x: relax.Expr, right: relax.Expr) -> bool:
+    """Return whether the operands have one dtype, one that packs, and elements."""
+    dtype = str(right.ty.dtype)
+    if dtype not in _DTYPES or str(x.ty.dtype) != dtype:
+        return False
+    shapes = all(isinstance(t.ty.shape, relax.ShapeExpr) for t in (x, right))
+    return shapes and all(math.prod(shape_of(t)) for t in (x, right))
+
+
+def is_product(call: relax.Call) -> bool:
+    name = call.op.name if isinstance(call.op, ir.Op) else ""
+    return name == "relax.matmul" or name in SPATIAL
+
+
+def key_of(weight: relax.Expr) -> object:
+    if isinstance(weight, ir.Constant):
+        return weight.value.data_ptr()
+    return weight
+
+
+def shape_of(value: relax.Expr) -> list[int]:
+    return [int(extent) for extent in value.ty.shape.values]
+
+
+def _bytes_of(weight: relax.Expr) -> int:
+    if not isinstance(weight.ty, relax.TensorType) or not isinstance(
+        weight.ty.shape, relax.ShapeExpr
+    ):
+        return 0
+    return math.prod(shape_of(weight)) * dtype_bytes(str(weight.ty.dtype))

@@ -1,0 +1,208 @@
+"""Minimal filtering: right at any size, one kernel each, no more memory than allowed."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import relax_models
+import stitch_case as sc
+import tvm
+from stitch_tir import assert_stitched
+from tvm import relax, te
+from tvm.ir import IRModule
+from zoo.graph import Graph
+
+import tvm_stitch
+from relay_passes import choose_winograd as choice
+from relay_passes.convolution import Window
+from relay_passes.transform import PackWeights
+from relay_passes.winograd import FOUR, TWO, Filtering, convolve_winograd, out_sizes, panels
+from tir_schedules.cpu.template import schedule_prim_func
+from tvm_stitch import targets
+
+NAME = convolve_winograd.__name__
+SAME = Window((1, 1), (1, 1), (1, 1), (1, 1))
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    """Let weights grow as they like: these models have no others."""
+    monkeypatch.setattr(choice, "GROWTH_SHARE", 4.0)
+
+
+def network(
+    batch: int = 1,
+    channels: tuple[int, int] = (64, 64),
+    size: tuple[int, int] = (32, 32),
+    dtype: str = "float32",
+    residual: bool = False,
+    taps: int = 3,
+    **attributes: object,
+) -> onnx.ModelProto:
+    """A convolution that minimal filtering computes, unless it is told otherwise, and a relu."""
+    g, (depth, outs) = Graph("winograd", dtype=dtype), channels
+    x = g.input("x", (batch, depth, *size))
+    weight = g.weight("w", (outs, depth // attributes.get("group", 1), taps, taps))
+    y = g.op("Conv", x, weight, g.weight("b", (outs,)), **{"pads": [1] * 4, **attributes})
+    if residual:
+        y = g.op("Add", y, g.input("r", (batch, outs, *size)))
+    g.output(g.op("Relu", y), "y", ("batch", "outs", "height", "width"))
+    return g.model()
+
+
+def filtered(kernels: set[str]) -> list[str]:
+    return [name for name in kernels if NAME in name]
+
+
+def by_kernel(
+    x: np.ndarray, weight: np.ndarray, at: Window, by: Filtering, threads: int
+) -> np.ndarray:
+    """Return what the scheduled kernel makes of a channels-last image."""
+    outs, dtype = weight.shape[0], str(x.dtype)
+    shape, order = panels(weight.shape, by, 16)
+    taps = weight.reshape(-1, 9).astype("f8") @ by.matrix
+    kernel = np.ascontiguousarray(taps.reshape(shape).transpose(order), dtype)
+    tensors = [te.placeholder(a.shape, dtype) for a in (x, kernel)]
+    func = te.create_prim_func([*tensors, convolve_winograd(*tensors, at, by)])
+    scheduled = schedule_prim_func(func, sc.device(threads))
+    assert not isinstance(scheduled, str), scheduled
+    mod = IRModule({"main": scheduled.with_attr("global_symbol", "main")})
+    built = tvm.compile(mod, targets.resolve("x86", threads))
+    made = out_sizes(x.shape[1:3], at)
+    y = tvm.runtime.tensor(np.full((x.shape[0], *made, outs), np.nan, dtype))
+    built["main"](*map(tvm.runtime.tensor, (x, kernel)), y)
+    return y.numpy()
+
+
+def direct(x: np.ndarray, weight: np.ndarray, at: Window) -> np.ndarray:
+    """Return the convolution of a channels-last image in float64."""
+    edges = zip(at.before, at.after, strict=True)
+    image = np.pad(x.astype("f8"), [(0, 0), *edges, (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(image, (3, 3), axis=(1, 2))
+    return np.einsum("nhwcij,ocij->nhwo", windows, weight.astype("f8"), optimize=True)
+
+
+@pytest.mark.parametrize("by", [TWO, FOUR], ids=["two", "four"])
+@pytest.mark.parametrize(
+    ("batch", "tiles", "channels", "pads"),
+    [
+        pytest.param(1, (1, 1), (16, 16), (1, 1, 1, 1), id="one-tile"),
+        pytest.param(2, (1, 7), (16, 32), (0, 0, 0, 0), id="one-line"),
+        pytest.param(3, (5, 1), (24, 48), (1, 0, 1, 2), id="one-column"),
+        pytest.param(1, (7, 5), (40, 80), (0, 2, 1, 0), id="prime"),
+        pytest.param(2, (3, 11), (64, 64), (2, 2, 2, 2), id="wide-padding"),
+        pytest.param(1, (13, 7), (128, 64), (1, 1, 1, 1), id="several-tiles"),
+    ],
+)
+def test_kernels_of_all_sizes_are_right_on_any_number_of_threads(by, batch, tiles, channels, pads):
+    rng, (depth, outs) = np.random.default_rng(0), channels
+    at = Window((1, 1), (1, 1), pads[:2], pads[2:])
+    size = [n * by.size + 2 - a - b for n, a, b in zip(tiles, at.before, at.after, strict=True)]
+    x = rng.standard_normal((batch, *size, depth)).astype("f4")
+    weight = rng.standard_normal((outs, depth, 3, 3)).astype("f4")
+    expected = direct(x, weight, at)
+    one, two = (by_kernel(x, weight, at, by, threads) for threads in (1, 2))
+    assert np.abs(one - expected).max() < 1e-5 * np.abs(expected).max()
+    assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize("by", [TWO, FOUR], ids=["two", "four"])
+def test_float64_keeps_its_digits(by):
+    rng, at = np.random.default_rng(0), Window((1, 1), (1, 1), (1, 1), (1, 1))
+    x, weight = rng.standard_normal((1, 16, 16, 64)), rng.standard_normal((64, 64, 3, 3))
+    expected = direct(x, weight, at)
+    assert np.abs(by_kernel(x, weight, at, by, 2) - expected).max() < 1e-12 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("batch", "channels", "size"),
+    [
+        pytest.param(1, (64, 64), (32, 32), id="square"),
+        pytest.param(2, (40, 48), (20, 44), id="wide"),
+        pytest.param(8, (24, 32), (26, 14), id="batch"),
+    ],
+)
+def test_a_convolution_with_its_epilogue_is_one_kernel(memory, batch, channels, size):
+    model = network(batch, channels, size, residual=True)
+    inputs = sc.zoo.random_inputs(model)
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    built = sc.compiled(model, 2)
+    made = built.model.run(inputs)
+    sc.assert_close(made, {"y": expected.astype("f8")}, 1e-5)
+    assert np.array_equal(made["y"], tvm_stitch.compile(model, threads=1).run(inputs)["y"])
+    (name,) = filtered(built.kernels)
+    (group,) = (g for g in built.model.report.groups if g.kernel == name)
+    assert {"add", "relu"} <= set(group.ops)
+    assert len([k for k in built.kernels if k != name]) <= 2, "the image and r laid out anew"
+    assert_stitched(built.kernels[name], sc.device())
+
+
+def test_a_constant_weight_is_transformed_at_once(memory):
+    x, weight = relax_models.arrays((1, 32, 32, 64), (64, 64, 3, 3))
+
+    def emit(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        kernel, layout = relax.const(weight), {"data_layout": "NHWC", "kernel_layout": "OIHW"}
+        return builder.emit(relax.op.nn.conv2d(x, kernel, padding=1, **layout))
+
+    with relax_models.cpu():
+        mod = PackWeights()(relax_models.module(emit, x))
+    (call,) = [b.value for b in mod["main"].body.blocks[0].bindings][:1]
+    assert call.args[0].name_hint == NAME
+    (_, kernel) = call.args[1].fields
+    assert isinstance(kernel, tvm.ir.Constant)
+    executable = tvm.compile(mod, relax_models.cpu(), relax_pipeline="tvm_stitch")
+    (made,) = relax_models.run(executable, relax_models.Relaxed(mod, (x,), ()))
+    expected = direct(x, weight, SAME)
+    assert np.abs(made - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+def test_no_transform_is_left_to_run(memory):
+    report = tvm_stitch.explain(network(), threads=2)
+    assert filtered({group.kernel for group in report.groups})
+    assert not [group for group in report.groups if "matmul" in group.ops]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"strides": [2, 2]}, id="stride"),
+        pytest.param({"dilations": [2, 2], "pads": [2] * 4}, id="dilation"),
+        pytest.param({"group": 2}, id="groups"),
+        pytest.param({"taps": 5, "pads": [2] * 4}, id="5x5"),
+        pytest.param({"size": (31, 32)}, id="odd-height"),
+        pytest.param({"size": (32, 33)}, id="odd-width"),
+        pytest.param({"channels": (3, 64)}, id="few-channels"),
+        pytest.param({"channels": (64, 63)}, id="ragged-channels"),
+        pytest.param({"dtype": "float16"}, id="float16"),
+        pytest.param({"size": (2, 2)}, id="few-tiles"),
+        pytest.param({"channels": (512, 512), "size": (4, 4)}, id="small-image"),
+    ],
+)
+def test_other_convolutions_stay_direct(memory, options):
+    report = tvm_stitch.explain(network(**options), threads=2)
+    assert not filtered({group.kernel for group in report.groups})
+
+
+def test_weights_grow_by_no_more_than_their_share(tmp_path):
+    g = Graph("two")
+    for name, depth, size in (("a", 64, 32), ("b", 256, 16)):
+        image = g.input(name, (1, depth, size, size))
+        y = g.op("Conv", image, g.weight(f"{name}_w", (depth, depth, 3, 3)), pads=[1] * 4)
+        g.output(y, f"{name}_y", (1, depth, size, size))
+    model = tvm_stitch.compile(g.model(), threads=2)
+    model.export(tmp_path / "m.so")
+    weights = 4 * 9 * (64 * 64 + 256 * 256)
+    assert (tmp_path / "m.so").stat().st_size < 1.2 * weights
+    assert len(filtered({group.kernel for group in model.report.groups})) == 1
+
+
+def test_a_weight_of_two_convolutions_has_one_form(memory):
+    g = Graph("shared")
+    w = g.weight("w", (64, 64, 3, 3))
+    for name, size in (("x", 32), ("z", 31)):
+        image = g.input(name, (1, 64, size, size))
+        g.output(g.op("Conv", image, w, pads=[1] * 4), f"{name}_y", (1, 64, size, size))
+    report = tvm_stitch.explain(g.model(), threads=2)
+    assert not filtered({group.kernel for group in report.groups})
