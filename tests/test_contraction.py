@@ -119,6 +119,13 @@ def test_the_last_columns_are_one_piece(columns, widths):
     assert {int(s.extent) for s in loops if s.kind == tirx.ForKind.VECTORIZED} == widths
 
 
+@pytest.mark.parametrize(("depth", "least", "most"), [(64, 512, 1024), (512, 64, 128)])
+def test_rows_that_come_unpacked_are_cut_into_long_pieces(depth, least, most):
+    (phase,) = plan_prim_func(row_major(300, depth, 16384), DEVICE).phases
+    (chunk,) = (n for a, n in phase.chunks.items() if a.extent == 16384)
+    assert least <= chunk <= most
+
+
 @pytest.mark.parametrize("columns", [521, 131, 97, 1000])
 def test_the_last_tile_has_a_strip_of_lanes(columns):
     (phase,) = plan_prim_func(row_major(300, 128, columns), DEVICE).phases

@@ -17,6 +17,7 @@ from tvm import tirx
 from zoo.graph import Graph as Onnx
 
 from tir_schedules.cpu.accept import accepted_plan, refuse_products
+from tir_schedules.cpu.inspect import guarded_windows, strided_depths
 from tir_schedules.cpu.plan import Plan
 
 BARRIER = "pragma_parallel_barrier_when_finish"
@@ -239,3 +240,40 @@ def test_ops_before_a_product_are_in_its_kernel(kind, sizes):
 def test_ops_before_a_product_may_be_read_elsewhere(kind, sizes):
     checked(behind(kind, *sizes))
     checked(behind(kind, *sizes, kept=True))
+
+
+def separable(channels: int, size: int) -> onnx.ModelProto:
+    """A 1x1 convolution, a depthwise one with padding, and a 1x1 one, as MobileNet has them."""
+    g = Onnx("separable")
+    x = g.input("x", (1, 16, size, size))
+    for number, (kernel, depth) in enumerate([(1, 16), (3, 1), (1, channels)]):
+        weight = g.weight(f"w{number}", (channels, depth, kernel, kernel), std=0.2)
+        group, pads = (channels, [1] * 4) if kernel == 3 else (1, [0] * 4)
+        x = g.op("Relu", g.op("Conv", x, weight, g.weight(f"b{number}", (channels,)),
+                              group=group, pads=pads, kernel_shape=[kernel] * 2))  # fmt: skip
+    g.output(x, "y", (1, channels, size, size))
+    return g.model()
+
+
+@pytest.mark.parametrize(("channels", "size"), [(96, 56), (32, 112)])
+def test_padding_that_no_loop_settles_keeps_a_product_apart(channels, size):
+    model = separable(channels, size)
+    for group in kernels(model):
+        _, plan = accepted_plan(group.kernel(), sc.device(2))
+        products = [g for p in plan.phases for g in p.groups if g.rows > 1]
+        assert not products or not guarded_windows(plan)
+    checked(model)
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+def test_an_image_is_not_read_across_its_channels(batch):
+    """Turned to channels last inside the product, each step would be another line of the image."""
+    g = Onnx("window")
+    x = g.input("x", (batch, 64, 14, 14))
+    weight = g.weight("w", (64, 64, 3, 3), std=0.1)
+    y = g.op("Conv", x, weight, strides=[2, 2], pads=[1] * 4, kernel_shape=[3, 3])
+    g.output(y, "y", (batch, 64, 7, 7))
+    for group in kernels(g.model()):
+        _, plan = accepted_plan(group.kernel(), sc.device(2))
+        assert strided_depths(plan) == []
+    checked(g.model())

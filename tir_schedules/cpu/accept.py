@@ -5,7 +5,13 @@ from __future__ import annotations
 from ..analysis.expr import Tensor
 from ..analysis.stage import Kernel
 from ..device import Device
-from .inspect import guarded_windows, short_depths, streaming_weights, untiled_products
+from .inspect import (
+    guarded_windows,
+    short_depths,
+    streaming_weights,
+    strided_depths,
+    untiled_products,
+)
 from .plan import Phase, Plan
 from .planner import plan_kernel, tile_limit
 
@@ -55,6 +61,8 @@ def refuse_products(plan: Plan) -> str | None:
         return f"{name} would have no register tile"
     for name, extent in short_depths(plan):
         return f"{name} would sum its depth in runs of {extent}"
+    for name in strided_depths(plan):
+        return f"{name} would read a line of its operand for each step"
     for name in guarded_windows(plan):
         return f"the padding of {name} would be asked for at each point"
     for name in streaming_weights(plan):

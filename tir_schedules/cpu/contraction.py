@@ -169,8 +169,8 @@ def tile_atoms(
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
     """Return tile atoms and chunks: what stays in L2 outside, what is streamed past it inside.
 
-    A panel stays unless the other operand does not fit: then the rows of a tile stay. If other
-    nodes need all lanes of a row, a tile is some blocks of rows.
+    A panel stays unless the other operand does not fit and fewer bytes pass the rows of a tile:
+    then these stay. If other nodes need all lanes of a row, a tile is some blocks of rows.
     """
     if tile.row not in common:
         return _strips_of_lanes(tile, common, device)
@@ -196,10 +196,21 @@ def tile_atoms(
     moving = [*tiled(*tile.pixels), *tiled(tile.row)]
     known = {*tile.batch, *tile.panels, *tile.pixels, tile.lane, tile.row}
     unknown = [a for a in common if a not in known]
-    bytes_moving = tile.moving.tensor.bytes // math.prod(a.extent for a in batch)
-    rows_stay = outside or bytes_moving > device.l2_bytes // 2
+    apart = math.prod(a.extent for a in batch)
+    past_rows = _passing(tile.weight.tensor.bytes // apart, _count(moving, chunks), device)
+    past_lanes = _passing(tile.moving.tensor.bytes // apart, _count(weight, chunks), device)
+    rows_stay = outside or past_rows < past_lanes > device.l2_bytes // 2
     stays = moving + weight if rows_stay else weight + moving
     return (*unknown, *batch, *stays), chunks
+
+
+def _count(atoms: list[Atom], chunks: dict[Atom, int]) -> int:
+    return math.prod(-(-a.extent // chunks.get(a, 1)) for a in atoms)
+
+
+def _passing(nbytes: int, tiles: int, device: Device) -> int:
+    """Return the bytes that come to a core if each of so many tiles reads an operand whole."""
+    return nbytes if nbytes <= device.l2_bytes // 2 else nbytes * tiles
 
 
 def _rows_outside(tile: RegisterTile, common: list[Atom], device: Device) -> bool:

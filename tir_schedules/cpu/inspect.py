@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ..analysis.expr import dtype_bytes
 from ..analysis.summary import is_large_contraction
 from .contraction import register_tile
 from .padding import bounds_of, padding_of
 from .plan import LoopGroup, Phase, Plan
 
+_LINE_BYTES = 64
 _SHORT = 16  # a contiguous axis below this extent may stay scalar
 
 
@@ -51,6 +53,19 @@ def streaming_weights(plan: Plan) -> list[str]:
             whole = all(tile.weight.stride(a) == 0 for a in phase.tile)
             if inside and whole and any(t is tile.weight.tensor for t in plan.fetched):
                 found.append(node.stage.name)
+    return found
+
+
+def strided_depths(plan: Plan) -> list[str]:
+    """Return products of which each step of the sum reads another line of the scalar operand."""
+    found = []
+    for group in (g for p in plan.phases for g in p.groups if g.rows > 1):
+        (node,) = group.nodes
+        moving = register_tile(node).moving
+        *_, last = (d for d in group.dims if d in node.reduced)
+        stride = moving.stride(last) or 0
+        if abs(stride) * dtype_bytes(moving.tensor.dtype) >= _LINE_BYTES:
+            found.append(node.stage.name)
     return found
 
 
