@@ -242,6 +242,10 @@ def test_ops_before_a_product_may_be_read_elsewhere(kind, sizes):
     checked(behind(kind, *sizes, kept=True))
 
 
+def test_a_result_of_the_model_is_made_by_its_own_kernel():
+    assert len(kernels(behind("Softmax", 128, 256, 256, kept=True))) > 1
+
+
 def separable(channels: int, size: int) -> onnx.ModelProto:
     """A 1x1 convolution, a depthwise one with padding, and a 1x1 one, as MobileNet has them."""
     g = Onnx("separable")
