@@ -20,8 +20,9 @@ from tir_schedules.device import Device
 from .channels_last import CARRIED
 from .convolution import CHANNELS_FIRST, KERNEL, SPATIAL
 from .graph_functions import graph_functions
+from .weights import pack_alike
 
-_DTYPES = ("float32", "float64")
+_MANY = 1 << 16  # pixels, for the lanes of a strip of an image that is not small
 _LEAST_FULL = 16  # pixels for each lane that the last strip of them leaves empty
 
 
@@ -95,19 +96,19 @@ class _Rewriter(relax.PyExprMutator):
 
     def _is_product(self, call: relax.Call) -> bool:
         attrs, rank = call.attrs, SPATIAL[call.op.name]
-        first, dtype = CHANNELS_FIRST[rank], str(call.ty.dtype)
+        first = CHANNELS_FIRST[rank]
         if attrs.data_layout != first or attrs.kernel_layout != KERNEL[rank]:
             return False
         if attrs.out_layout not in ("", first) or attrs.out_dtype is not None:
             return False
-        if not all(isinstance(t.ty.shape, relax.ShapeExpr) for t in (*call.args, call)):
+        if not pack_alike(*call.args):
             return False
         taps = [int(n) for n in call.args[1].ty.shape.values[2:]]
         if set(taps) != {1} or any(map(int, attrs.padding)) or int(attrs.groups) != 1:
             return False
         pixels = math.prod(int(n) for n in call.ty.shape.values[2:])
-        empty = -pixels % lanes_of(self._device, pixels, dtype) if dtype in _DTYPES else pixels
-        return pixels > 0 and empty * _LEAST_FULL <= pixels
+        whole = lanes_of(self._device, _MANY, str(call.ty.dtype))
+        return -pixels % whole * _LEAST_FULL <= pixels
 
     def _product(self, call: relax.Call) -> relax.Expr:
         x, weight = map(self.visit_expr, call.args)

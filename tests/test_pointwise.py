@@ -80,6 +80,8 @@ def test_a_pointwise_convolution_is_one_kernel_with_a_register_tile():
         pytest.param(convolution((1, 16, 32, 32), 32, size=3), id="window"),
         pytest.param(convolution((1, 32, 32, 32), 32, groups=4), id="groups"),
         pytest.param(convolution((1, 32, 14, 14), 32), id="ragged pixels"),
+        pytest.param(convolution((1, 64, 1, 1), 64), id="one pixel"),
+        pytest.param(convolution((2, 32, 4, 4), 32), id="half a strip"),
     ],
 )
 def test_others_stay_convolutions(model):
