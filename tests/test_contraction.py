@@ -32,7 +32,7 @@ def test_output_channels_of_a_convolution_run_in_lanes(size, depth, blocks, kern
     assert group.rows > 1
 
 
-def test_rows_are_values_of_their_own_and_fetch_a_panel_once():
+def test_rows_are_values_of_their_own_and_fetch_each_step_once():
     kernel = convolution(9, 512, 16, 3, 1)
     plan = plan_prim_func(kernel, replace(DEVICE, l2_bytes=1 << 20))
     assert plan.phases[0].groups[0].rows == 7
@@ -42,10 +42,16 @@ def test_rows_are_values_of_their_own_and_fetch_a_panel_once():
     assert set(widths) == {32}
     accumulators = [s for s, _ in statements(emitted.body) if isinstance(s, tirx.AllocBuffer)]
     assert [tuple(s.buffer.ty.shape) for s in accumulators] == [(32,)] * 7
-    panel = 3 * 3 * 512 * 32
     fetches = [line for line in emitted.script().splitlines() if "llvm.prefetch" in line]
     assert len(fetches) == 32 * 4 // 64  # lines of a step
-    assert f"+ {panel}]" in fetches[0]
+    assert f"+ {24 * 32}]), 0, 3, 1)" in fetches[0], "24 steps ahead, into L1"
+
+
+def test_a_panel_that_stays_in_the_first_cache_is_not_fetched():
+    kernel = convolution(28, 128, 16, 1, 1)
+    plan = plan_prim_func(kernel, replace(DEVICE, l2_bytes=64 << 10))
+    assert plan.fetched
+    assert "llvm.prefetch" not in emit_plan(plan, kernel).script()
 
 
 def convolution(size: int, depth: int, blocks: int, kernel: int, stride: int) -> tirx.PrimFunc:

@@ -135,7 +135,7 @@ class PointEmitter:
                 flat = nest.storage.flat(access.tensor)
                 offset = nest.storage.offset(access, nest.position)
                 offset = total([(1, offset)], fetch.ahead)
-                out += prefetch.fetch(flat, offset, width, access.tensor.dtype)
+                out += prefetch.fetch(flat, offset, width, access.tensor.dtype, fetch.cache)
         return out
 
     def _streams(self, node: Node, width: int) -> bool:

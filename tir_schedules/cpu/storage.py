@@ -63,8 +63,7 @@ class Storage:
         return self._declared
 
     def fetches(self, group: LoopGroup, phase: Phase) -> list[prefetch.Fetch]:
-        plan = self._plan
-        return prefetch.fetches(group, phase, plan.fetched, plan.cache_bytes)
+        return prefetch.fetches(group, phase, self._plan)
 
     def offset(self, access: Access, position: Position) -> ir.Expr:
         """Return the global position of an affine access."""
