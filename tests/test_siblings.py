@@ -89,6 +89,15 @@ def test_projections_of_any_shape_are_right(rows, depth, columns):
     checked(projections(rows, depth, columns, heads=4))
 
 
+def test_a_tile_of_fewer_rows_than_lanes_is_not_turned_in_blocks():
+    model = projections(112, 23, (40, 96, 100))
+    (group,) = kernels(model)
+    plan = accepted_plan(group.kernel(), sc.device(2))[1]
+    assert min(plan.phases[0].chunks.values()) < sc.device().vector_bytes // 4
+    assert not any(g.transposed for p in plan.phases for g in p.groups)
+    checked(model)
+
+
 def test_products_that_wait_for_each_other_are_no_siblings():
     g = Onnx("waits")
     x = g.input("x", (64, 128))
@@ -134,6 +143,18 @@ def test_a_normalisation_behind_a_product_is_one_kernel(rows, kind):
     assert [g.rows > 1 for g in product.groups] == [True] and behind
     assert barriers(model) == len(plan.phases)
     checked(model)
+
+
+def test_pieces_of_a_product_are_in_its_kernel():
+    g = Onnx("heads")
+    y = g.op("MatMul", g.input("x", (64, 768)), g.weight("w", (768, 2304)))
+    y = g.op("Add", y, g.weight("b", (2304,)))
+    pieces = g.op("Split", y, g.ints(768, 768, 768), axis=1, outputs=3)
+    for number, piece in enumerate(pieces):
+        heads = g.op("Reshape", piece, g.ints(64, 12, 64))
+        g.output(g.op("Transpose", heads, perm=[1, 0, 2]), f"y{number}", (12, 64, 64))
+    only_plan(g.model())
+    checked(g.model())
 
 
 def test_columns_are_normalised_in_tiles_of_columns():
@@ -203,6 +224,14 @@ def test_a_transposed_operand_is_turned_in_the_products_kernel(batch, perm):
     plan = only_plan(scores(batch, 128, 128, 64, perm).model())
     assert any(g.transposed for p in plan.phases for g in p.groups) or perm == (2, 1, 0)
     checked(scores(batch, 128, 128, 64, perm).model())
+
+
+def test_an_operand_in_ragged_pieces_is_not_turned_in_blocks():
+    model = scores((12,), 128, 200, 64, (0, 2, 1)).model()
+    (group,) = kernels(model)
+    plan = accepted_plan(group.kernel(), sc.device(2))[1]
+    assert not any(g.transposed for p in plan.phases for g in p.groups)
+    checked(model)
 
 
 @settings(max_examples=20, deadline=None)

@@ -171,12 +171,15 @@ def _transposed(
     if found is None or not set(found) <= set(dims):
         return None
     stored, read = found
+    lanes, chunks = lanes_across(node, device), [phase.inner_extent(a) for a in found]
+    if min(chunks) < lanes:
+        return None
     # A short last chunk reaches back into the one before, which only memory has.
-    ragged = (a.extent % phase.inner_extent(a) for a in (read, stored))
+    ragged = (a.extent % chunk for a, chunk in zip(found, chunks, strict=True))
     if len(phase.nodes) > 1 and any(ragged):
         return None
     order = (*(d for d in dims if d not in (read, stored)), stored, read)
-    return LoopGroup((node,), order, lanes_across(node, device), len(dims) - 1, transposed=True)
+    return LoopGroup((node,), order, lanes, len(dims) - 1, transposed=True)
 
 
 def _with_epilogues(groups: list[LoopGroup], space: Space) -> tuple[LoopGroup, ...]:
