@@ -1,4 +1,4 @@
-"""Ops before a product, and reductions over the rows it makes, in the product's own kernel.
+"""Ops before a product, and those behind it beyond its epilogue, in the product's own kernel.
 
 LayerNorm behind a projection is the case of every transformer (oneDNN Graph Compiler, arXiv
 2301.01333, section 4: anchors of pre- and post-ops). Where tiles that hold what they need fit the
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tir_schedules.analysis.summary import COMPUTE, REDUCTION
+from tir_schedules.analysis.summary import COMPUTE
 
 from .group import Group
 from .joins import union_of
@@ -21,13 +21,13 @@ _REACH = 32  # ops before or behind a product that are looked at
 
 
 def row_epilogues(graph: OpGraph, home: dict[int, Group]) -> Iterator[list[OpNode]]:
-    """Return products with the ops behind them, reductions among these, up to the next product."""
+    """Return products with the ops behind them, up to the next product."""
     for node, group in _products(graph, home):
         legal: list[OpNode] = []
         for each in _behind(group, home):
             if union_of([node, *legal, each], home) is not None:
                 legal.append(each)
-        if any(n.op_class == REDUCTION for n in legal):
+        if legal:
             yield [node, *legal]
 
 

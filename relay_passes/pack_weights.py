@@ -32,6 +32,7 @@ _PAGE_BYTES = 4096
 _FULL_SETS = 512  # lines a page apart in a cache of 2 MiB and 16 ways: 32 sets of it
 _READINGS = 64  # rows that repay the copy of a panel: five blocks of 14 read it
 _MOST_PADDING = 8  # columns for each that is padded: memory and arithmetic grow by an eighth
+_IN_CACHE = 2  # times as many in L2: 521 columns gained 9 %, 257 lost 6
 
 
 @tvm.transform.module_pass(opt_level=0, name="PackWeights")
@@ -123,7 +124,7 @@ class _Packer(relax.PyExprMutator):
         lanes, extra = panel_lanes(columns, str(weight.ty.dtype), self._device), 0
         widest = lanes_of(self._device, columns, str(weight.ty.dtype))
         more = -columns % widest
-        if more * _MOST_PADDING <= columns and self._is_large(weight):
+        if more * self._most_padding(weight) <= columns:
             lanes, extra = widest, more
         if lanes is None:
             return call
@@ -142,10 +143,10 @@ class _Packer(relax.PyExprMutator):
         whole = self.builder_.emit(whole)
         return relax.op.strided_slice(whole, [len(shape_of(x)) - 1], [0], [columns])
 
-    def _is_large(self, weight: relax.Expr) -> bool:
-        """Return whether a row-major weight's columns are a page of memory a step."""
+    def _most_padding(self, weight: relax.Expr) -> int:
+        """Return how many columns repay one that is padded: fewer if each step is a page away."""
         bytes_ = math.prod(shape_of(weight)) * dtype_bytes(str(weight.ty.dtype))
-        return bytes_ > self._device.l2_bytes
+        return _MOST_PADDING if bytes_ > self._device.l2_bytes else _IN_CACHE * _MOST_PADDING
 
     def _convolution(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
         at = convolution.window(call)

@@ -12,11 +12,14 @@ from tvm.ir.transform import PassContext
 from tvm.target import Target
 
 from tir_schedules.analysis.expr import Tensor
+from tir_schedules.analysis.stage import Kernel
+from tir_schedules.apply import OPAQUE_PATTERN
 from tir_schedules.device import Device
 
 from .fusion_plan import FusionPlan
 from .graph_functions import graph_functions
 from .group import Group
+from .legality import refuse_node
 from .op_graph import OpGraph, OpNode
 from .stitch_planner import StitchPlanner
 
@@ -66,6 +69,7 @@ class StitchOps:
             rewritten = rewriter.function(func)
             if rewritten is not None:
                 builder.update_func(builder.get().get_global_var(gvar.name_hint), rewritten)
+        _keep_alone(builder, self.graphs)
         return relax.transform.Normalize()(builder.get())
 
 
@@ -204,6 +208,19 @@ def _result_vars(group: Group, originals: list[relax.Binding]) -> dict[int, rela
         if len(node.outputs) == 1 and not isinstance(node.var.ty, ir.TupleType):
             found[id(node.outputs[0])] = node.var
     return found
+
+
+def _keep_alone(builder: relax.BlockBuilder, plans: list[FusionPlan]) -> None:
+    """Mark the ops that are planned to stay kernels of their own: FuseOps would join them.
+
+    Those beside an op that no plan can take are left to it.
+    """
+    alone = [g.nodes[0] for plan in plans for g in plan.groups if len(g.nodes) == 1]
+    free = {n.name for n in alone if any(map(refuse_node, (n, *n.producers, *n.consumers)))}
+    planned = {n.name for n in alone if isinstance(n.kernel, Kernel)}
+    for name in sorted(planned - free):
+        gvar = builder.get().get_global_var(name)
+        builder.update_func(gvar, builder.get()[gvar].with_attr("op_pattern", OPAQUE_PATTERN))
 
 
 def _group_name(group: Group) -> str:

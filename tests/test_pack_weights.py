@@ -77,12 +77,21 @@ def test_deep_products_are_right(depth):
 
 
 @pytest.mark.parametrize("rows", [(1,), (30,), (2, 9)])
-def test_a_large_weight_of_ragged_columns_is_padded_and_the_result_cut(rows):
-    assert packed(checked(product(rows, 1100, 1003).model()))
+@pytest.mark.parametrize(("depth", "columns"), [(1100, 1003), (100, 521), (4000, 233)])
+def test_a_weight_of_ragged_columns_is_padded_and_the_result_cut(rows, depth, columns):
+    assert packed(checked(product(rows, depth, columns).model()))
 
 
-def test_a_weight_that_would_grow_by_more_than_an_eighth_is_not_padded():
-    assert not packed(checked(product((2,), 40000, 33).model()))
+@pytest.mark.parametrize(("depth", "columns"), [(40000, 33), (100, 233)])
+def test_a_weight_that_would_grow_by_too_much_is_not_padded(depth, columns):
+    assert not packed(checked(product((2,), depth, columns).model()))
+
+
+def test_rows_that_are_cut_are_one_kernel_but_not_on_one_thread():
+    report = tvm_stitch.explain(product((64,), 512, 1000).model(), threads=2)
+    assert report.kernels == 1
+    report = tvm_stitch.explain(product((1,), 512, 1000).model(), threads=2)
+    assert report.kernels == 2, "a row is cut by one thread"
 
 
 def test_a_large_weight_that_is_transposed_and_ragged_is_packed(tmp_path):

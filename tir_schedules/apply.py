@@ -17,7 +17,7 @@ from .cpu.template import emit_plan, plan_prim_func
 from .device import Device
 
 logger = logging.getLogger("tvm_stitch.schedule")
-_OPAQUE_PATTERN = 8
+OPAQUE_PATTERN = 8
 
 
 @tvm.transform.module_pass(opt_level=0, name="ApplyStitchSchedules")
@@ -54,7 +54,7 @@ class ApplyStitchSchedules:
                 scheduled = emit_plan(plan, func)
                 self._note(name, plan, device)
             out[gvar] = scheduled.with_attrs(
-                {"tirx.is_scheduled": True, "op_pattern": _OPAQUE_PATTERN}
+                {"tirx.is_scheduled": True, "op_pattern": OPAQUE_PATTERN}
             )
         return out
 
