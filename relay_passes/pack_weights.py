@@ -211,7 +211,7 @@ class _Packer(relax.PyExprMutator):
         edges: Sequence[int] = (),
     ) -> relax.Expr:
         """Return a weight padded, reshaped and then transposed; a constant at once."""
-        key = (key_of(weight), tuple(shape), tuple(order))
+        key = (key_of(weight), tuple(shape), tuple(order), tuple(edges))
         if key in self._made:
             return self._made[key]
         if isinstance(weight, ir.Constant):

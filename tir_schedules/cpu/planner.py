@@ -28,7 +28,6 @@ from .tiling import Tiling, choose_tiling
 
 _UNMEASURED_NS = 1_000.0  # a region of a profile made with one CPU
 _MAX_TASKS = 64
-_LITTLE = 8  # times as much work as what is little beside it
 
 
 def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
@@ -128,7 +127,6 @@ def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list
             joined = choose_tiling(nodes, space, device)
             spent = sum(work[id(n)] for n in nodes)
             enough = _worth_joining(tiling, alone, joined, spent, device)
-            enough = enough or (joined == tiling and _is_behind(node, current, work))
             enough = enough or _holds_product(nodes, joined)
             apart = [(current, tiling), ([node], alone)]
             if enough and not (large and _strips_cost_more((nodes, joined), apart, space, device)):
@@ -139,12 +137,6 @@ def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list
             place[id(node)] = len(out)
             out.append(([node], alone))
     return out
-
-
-def _is_behind(node: Node, nodes: list[Node], work: dict[int, float]) -> bool:
-    """Return whether a node is little work behind a product, whose tiles are what they are."""
-    products = [n for n in nodes if is_large_contraction(n.stage)]
-    return _LITTLE * work[id(node)] <= sum(work[id(n)] for n in products)
 
 
 def _is_beside(node: Node, nodes: list[Node], space: Space) -> bool:
