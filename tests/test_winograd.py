@@ -15,21 +15,21 @@ from tvm.ir import IRModule
 from zoo.graph import Graph
 
 import tvm_stitch
-from relay_passes import choose_winograd as choice
 from relay_passes.convolution import Window
 from relay_passes.transform import PackWeights
-from relay_passes.winograd import FOUR, TWO, Filtering, convolve_winograd, out_sizes, panels
+from relay_passes.winograd import (
+    FOUR,
+    TWO,
+    Filtering,
+    convolve_winograd,
+    out_sizes,
+    transformed_kernel,
+)
 from tir_schedules.cpu.template import schedule_prim_func
 from tvm_stitch import targets
 
 NAME = convolve_winograd.__name__
 SAME = Window((1, 1), (1, 1), (1, 1), (1, 1))
-
-
-@pytest.fixture
-def memory(monkeypatch):
-    """Let weights grow as they like: these models have no others."""
-    monkeypatch.setattr(choice, "GROWTH_SHARE", 4.0)
 
 
 def network(
@@ -61,9 +61,7 @@ def by_kernel(
 ) -> np.ndarray:
     """Return what the scheduled kernel makes of a channels-last image."""
     outs, dtype = weight.shape[0], str(x.dtype)
-    shape, order = panels(weight.shape, by, 16)
-    taps = weight.reshape(-1, 9).astype("f8") @ by.matrix
-    kernel = np.ascontiguousarray(taps.reshape(shape).transpose(order), dtype)
+    kernel = transformed_kernel(weight, by, 16)
     tensors = [te.placeholder(a.shape, dtype) for a in (x, kernel)]
     func = te.create_prim_func([*tensors, convolve_winograd(*tensors, at, by)])
     scheduled = schedule_prim_func(func, sc.device(threads))
@@ -124,7 +122,7 @@ def test_float64_keeps_its_digits(by):
         pytest.param(8, (24, 32), (26, 14), id="batch"),
     ],
 )
-def test_a_convolution_with_its_epilogue_is_one_kernel(memory, batch, channels, size):
+def test_a_convolution_with_its_epilogue_is_one_kernel(batch, channels, size):
     model = network(batch, channels, size, residual=True)
     inputs = sc.zoo.random_inputs(model)
     (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
@@ -139,7 +137,7 @@ def test_a_convolution_with_its_epilogue_is_one_kernel(memory, batch, channels, 
     assert_stitched(built.kernels[name], sc.device())
 
 
-def test_a_constant_weight_is_transformed_at_once(memory):
+def test_a_constant_weight_is_transformed_at_once():
     x, weight = relax_models.arrays((1, 32, 32, 64), (64, 64, 3, 3))
 
     def emit(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
@@ -158,7 +156,7 @@ def test_a_constant_weight_is_transformed_at_once(memory):
     assert np.abs(made - expected).max() < 1e-5 * np.abs(expected).max()
 
 
-def test_no_transform_is_left_to_run(memory):
+def test_no_transform_is_left_to_run():
     report = tvm_stitch.explain(network(), threads=2)
     assert filtered({group.kernel for group in report.groups})
     assert not [group for group in report.groups if "matmul" in group.ops]
@@ -180,7 +178,7 @@ def test_no_transform_is_left_to_run(memory):
         pytest.param({"channels": (512, 512), "size": (4, 4)}, id="small-image"),
     ],
 )
-def test_other_convolutions_stay_direct(memory, options):
+def test_other_convolutions_stay_direct(options):
     report = tvm_stitch.explain(network(**options), threads=2)
     assert not filtered({group.kernel for group in report.groups})
 
@@ -198,7 +196,7 @@ def test_weights_grow_by_no_more_than_their_share(tmp_path):
     assert len(filtered({group.kernel for group in model.report.groups})) == 1
 
 
-def test_a_weight_of_two_convolutions_has_one_form(memory):
+def test_a_weight_of_two_convolutions_has_one_form():
     g = Graph("shared")
     w = g.weight("w", (64, 64, 3, 3))
     for name, size in (("x", 32), ("z", 31)):

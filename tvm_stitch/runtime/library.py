@@ -18,7 +18,7 @@ import tvm_ffi
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime import artifact
-from tvm_stitch.runtime.artifact import Meta
+from tvm_stitch.runtime.artifact import Meta, Prepared
 from tvm_stitch.runtime.link import link
 from tvm_stitch.runtime.model import Model
 
@@ -36,7 +36,12 @@ class Library:
 _loaded: WeakValueDictionary[tuple[int, int], Library] = WeakValueDictionary()
 
 
-def from_executable(executable: Any, meta: Meta, weights: Sequence[np.ndarray]) -> Model:
+def from_executable(
+    executable: Any,
+    meta: Meta,
+    weights: Sequence[np.ndarray],
+    prepared: Sequence[Prepared] = (),
+) -> Model:
     """Link a `tvm.compile` result, load it, and lend it the weights where they are."""
     weights = _on_lines(weights)
     with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
@@ -45,11 +50,13 @@ def from_executable(executable: Any, meta: Meta, weights: Sequence[np.ndarray]) 
         image = path.read_bytes()
         library = Library(_open(path), weights)
     addresses = [weight.__array_interface__["data"][0] for weight in weights]
-    bundle = artifact.bundle(meta, weights, addresses)
+    bundle = artifact.bundle(meta, weights, addresses, prepared)
     buffer = ctypes.create_string_buffer(bundle, len(bundle))
     bind = library.module.get_function("tvm_stitch_bind", query_imports=True)
     bind(ctypes.addressof(buffer), len(bundle))
-    save = functools.partial(artifact.write, library=image, meta=meta, weights=weights)
+    save = functools.partial(
+        artifact.write, library=image, meta=meta, weights=weights, prepared=prepared
+    )
     return Model(library, meta, save)
 
 
