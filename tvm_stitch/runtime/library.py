@@ -7,6 +7,7 @@ import functools
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +26,16 @@ from tvm_stitch.runtime.model import Model
 
 @dataclass(eq=False)
 class Library:
-    """A loaded library and the weights it has only borrowed."""
+    """A loaded library and the weights it has only borrowed; those it prepares go with it."""
 
     module: tvm_ffi.Module
     weights: list[np.ndarray] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.module.implements_function("tvm_stitch_release", query_imports=True):
+            release = self.module.get_function("tvm_stitch_release", query_imports=True)
+            # Not when the process exits: a thread may still run the model then.
+            weakref.finalize(self, release).atexit = False
 
 
 # The loader gives one file one place in memory, and a library knows one module: a file loaded

@@ -119,7 +119,8 @@ int MakeTensor(stitch::Weight* weight, TVMFFIAny* out) {
   managed->dl_tensor.ndim = weight->ndim;
   managed->dl_tensor.dtype = {weight->dtype_code, weight->dtype_bits, weight->dtype_lanes};
   managed->dl_tensor.shape = weight->shape;
-  managed->deleter = [](DLManagedTensor* self) { free(self); };
+  // A function of this library might be gone before the tensor is.
+  managed->deleter = reinterpret_cast<void (*)(DLManagedTensor*)>(free);
   TVMFFIObjectHandle tensor = nullptr;
   int failed = TVMFFITensorFromDLPack(managed, 0, 0, &tensor);
   out->type_index = kTVMFFITensor;
@@ -200,6 +201,14 @@ int __tvm_ffi_tvm_stitch_weights(void*, const TVMFFIAny*, int32_t, TVMFFIAny* re
   result->type_index = kTVMFFIArray;
   result->zero_padding = 0;
   result->v_obj = static_cast<TVMFFIObject*>(weights);
+  return 0;
+}
+
+// () -> None: give back the memory of prepared weights, until weights are asked for again.
+int __tvm_ffi_tvm_stitch_release(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (weights != nullptr) TVMFFIObjectDecRef(weights);
+  weights = nullptr;
   return 0;
 }
 
