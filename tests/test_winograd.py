@@ -25,6 +25,7 @@ from relay_passes.winograd import (
     Filtering,
     convolve_winograd,
     out_sizes,
+    transform_kernel,
     transformed_kernel,
 )
 from tir_schedules.cpu.template import schedule_prim_func
@@ -109,6 +110,23 @@ def test_kernels_of_all_sizes_are_right_on_any_number_of_threads(by, batch, tile
 
 
 @pytest.mark.parametrize("by", [TWO, FOUR], ids=["two", "four"])
+@pytest.mark.parametrize(("dtype", "bound"), [("float32", 6e-8), ("float64", 1e-15)])
+@pytest.mark.parametrize(("channels", "lanes"), [((16, 16), 16), ((64, 37), 32), ((80, 1), 16)])
+def test_a_kernel_is_transformed_as_numpy_does_in_float64(by, dtype, bound, channels, lanes):
+    weight = np.random.default_rng(0).standard_normal((*channels, 3, 3)).astype(dtype)
+    tensor = te.placeholder(weight.shape, dtype)
+    func = te.create_prim_func([tensor, transform_kernel(tensor, by, lanes)])
+    scheduled = schedule_prim_func(func, sc.device())
+    assert not isinstance(scheduled, str), scheduled
+    mod = IRModule({"main": scheduled.with_attr("global_symbol", "main")})
+    expected = transformed_kernel(weight, by, lanes)
+    made = tvm.runtime.tensor(np.full_like(expected, np.nan))
+    built = tvm.compile(mod, targets.resolve("x86", 2))
+    built["main"](tvm.runtime.tensor(weight), made)
+    assert np.abs(made.numpy() - expected).max() <= bound * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("by", [TWO, FOUR], ids=["two", "four"])
 def test_float64_keeps_its_digits(by):
     rng, at = np.random.default_rng(0), Window((1, 1), (1, 1), (1, 1), (1, 1))
     x, weight = rng.standard_normal((1, 16, 16, 64)), rng.standard_normal((64, 64, 3, 3))
@@ -139,21 +157,28 @@ def test_a_convolution_with_its_epilogue_is_one_kernel(batch, channels, size):
     assert_stitched(built.kernels[name], sc.device())
 
 
-def test_a_constant_weight_is_transformed_at_once():
+def lone(builder: relax.BlockBuilder, x: relax.Expr, weight: relax.Expr) -> relax.Expr:
+    layout = {"data_layout": "NHWC", "kernel_layout": "OIHW"}
+    return builder.emit(relax.op.nn.conv2d(x, weight, padding=1, **layout))
+
+
+@pytest.mark.parametrize("constant", [True, False], ids=["constant", "parameter"])
+def test_in_a_pipeline_a_weight_is_transformed_at_once_or_by_each_run(constant):
     x, weight = relax_models.arrays((1, 32, 32, 64), (64, 64, 3, 3))
-
-    def emit(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
-        kernel, layout = relax.const(weight), {"data_layout": "NHWC", "kernel_layout": "OIHW"}
-        return builder.emit(relax.op.nn.conv2d(x, kernel, padding=1, **layout))
-
+    if constant:
+        given = (x,)
+        mod = relax_models.module(lambda builder, x: lone(builder, x, relax.const(weight)), x)
+    else:
+        given = (x, weight)
+        mod = relax_models.module(lone, *given)
+        mod["main"] = mod["main"].with_attr("num_input", 1)
     with relax_models.cpu():
-        mod = PackWeights()(relax_models.module(emit, x))
-    (call,) = [b.value for b in mod["main"].body.blocks[0].bindings][:1]
-    assert call.args[0].name_hint == NAME
-    (_, kernel) = call.args[1].fields
-    assert isinstance(kernel, tvm.ir.Constant)
+        mod = PackWeights()(mod)
+    calls = [b.value.args[0].name_hint for b in mod["main"].body.blocks[0].bindings[:-1]]
+    assert calls == ([NAME] if constant else [transform_kernel.__name__, NAME])
     executable = tvm.compile(mod, relax_models.cpu(), relax_pipeline="tvm_stitch")
-    (made,) = relax_models.run(executable, relax_models.Relaxed(mod, (x,), ()))
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    made = machine["main"](*map(tvm.runtime.tensor, given)).numpy()
     expected = direct(x, weight, SAME)
     assert np.abs(made - expected).max() < 1e-5 * np.abs(expected).max()
 
@@ -199,11 +224,7 @@ def test_a_weight_of_two_convolutions_has_the_form_that_each_wants():
 
 @pytest.mark.parametrize(("l3_mib", "name"), [(64, NAME), (3, "convolve")])
 def test_a_transformed_kernel_that_leaves_its_level_of_memory_must_still_pay(l3_mib, name):
-    def emit(builder: relax.BlockBuilder, x: relax.Expr, w: relax.Expr) -> relax.Expr:
-        layout = {"data_layout": "NHWC", "kernel_layout": "OIHW"}
-        return builder.emit(relax.op.nn.conv2d(x, w, padding=1, **layout))
-
-    mod = relax_models.module(emit, *relax_models.arrays((1, 14, 14, 256), (256, 256, 3, 3)))
+    mod = relax_models.module(lone, *relax_models.arrays((1, 14, 14, 256), (256, 256, 3, 3)))
     mod["main"] = mod["main"].with_attr("num_input", 1)
     device = dataclasses.replace(sc.device(), l2_bytes=1 << 20, l3_bytes=l3_mib << 20)
     kernels = {gvar.name_hint for gvar in PackWeights(device)(mod).get_global_vars()}

@@ -13,9 +13,10 @@ from tvm_stitch.frontend.graph import Graph, attributes, bodies, has_input, valu
 logger = logging.getLogger(__name__)
 
 GROWTH_FREE_BYTES = 1 << 20  # results up to here are always folded
+LAYOUT_FREE_BYTES = 16 << 10  # so are second layouts of constants up to here
 GROWTH_LIMIT = 2  # larger ones only up to this multiple of the inputs
 # Bytes that folds may add for weights that are still used unfolded.
-DUPLICATE_SHARE = 0.1
+DUPLICATE_SHARE = 0.05
 RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
           "Multinomial", "Dropout"}  # fmt: skip
 
@@ -58,7 +59,7 @@ class Folder:
         added = sum(
             a.nbytes for a in results if not any(np.shares_memory(a, o) for o in operands.values())
         )
-        if shared and added and node.op_type == "Transpose":
+        if shared and added > LAYOUT_FREE_BYTES and node.op_type == "Transpose":
             return False
         if added <= GROWTH_FREE_BYTES or added > sum(a.nbytes for a in shared) * GROWTH_LIMIT:
             return True
