@@ -28,9 +28,9 @@ class Weights:
         for func in graphs:
             inputs = func.attrs.get("num_input") if func.attrs else None
             if inputs is not None:
-                params = func.params[int(inputs) :]
+                params = set(func.params[int(inputs) :])
                 self._bytes |= {p: _bytes_of(p) for p in params}
-                self._held |= {*params, *_transposed(func, params)}
+                self._held |= params | _transposed(func, params)
             relax.analysis.post_order_visit(func, self._visit)
         self.own = {k for k, count in self._products.items() if self._uses[k] == count}
         self.total_bytes = sum(self._bytes.values())
@@ -65,14 +65,14 @@ class Weights:
             self._products[key_of(right)] += 1
 
 
-def _transposed(func: relax.Function, params: list[relax.Var]) -> list[relax.Var]:
-    found = []
+def _transposed(func: relax.Function, params: set[relax.Var]) -> set[relax.Var]:
+    found = set()
     for block in func.body.blocks:
         for binding in block.bindings:
             value = binding.value
             op = value.op if isinstance(value, relax.Call) else None
             if getattr(op, "name", "") == "relax.permute_dims" and value.args[0] in params:
-                found.append(binding.var)
+                found.add(binding.var)
     return found
 
 

@@ -30,9 +30,8 @@ class Report:
     disjoint lifetimes share it; `peak_bytes_unshared` where they do not. `weight_bytes` are in the
     exported file, `resident_weight_bytes` are what they take in a process: those of the file, also
     where nothing but a preparation reads them, and those prepared when the model is loaded.
-    `serial_above_threshold`
-    and `scalar_contiguous` name kernels that ought to be parallel and vectorised but are not: both
-    should be empty.
+    `serial_above_threshold` and `scalar_contiguous` name kernels that ought to be parallel and
+    vectorised but are not: both should be empty.
     """
 
     kernels: int
