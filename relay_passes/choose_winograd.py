@@ -1,7 +1,7 @@
 """Choose which convolutions go by minimal filtering, and of how many pixels a tile.
 
-The transformed kernel is larger than the kernel: 16 or 36 numbers for each 9. So it must pay, and
-all of them together may take a share of the weights' memory.
+The transformed kernel is larger than the kernel, 16 or 36 numbers for each 9, and all of them
+together may no longer fit the level of memory that the weights are read from.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import functools
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tvm import relax, te
 
@@ -25,12 +24,10 @@ from tir_schedules.cpu.template import plan_prim_func
 from tir_schedules.device import Device
 
 from . import convolution, winograd
-from .convolution import FEW_CHANNELS, Window
+from .convolution import FEW_CHANNELS, SPATIAL, Window
 from .weights import Weights, is_product, key_of, shape_of
 from .winograd import FOUR, TAPS, TWO, Filtering
 
-# Of all weights' bytes. ResNet-50's convolutions grow by 15.5 % of them, and a file may by 20 %.
-GROWTH_SHARE = 0.16
 # How much faster it must be predicted to be: up to 1.5 times what is gained. ResNet-50's three
 # sizes are predicted to gain 3.2, 2.5 and 1.7; alone they gained 2.6, 2.2 and 1.5, the last 1.14
 # inside the model (2 threads of a Xeon with AVX-512).
@@ -40,28 +37,37 @@ _THREADS = 2  # never those there are: results may not depend on them
 logger = logging.getLogger("tvm_stitch.fusion")
 
 
-@dataclass(frozen=True)
-class Form:
-    """A way to compute all convolutions by one weight: `gain_ns` and what the weight grows by."""
+# All that the form of a convolution depends on: the key of its weight, its image, its window.
+Site = tuple[object, tuple[int, ...], Window]
 
-    by: Filtering
-    gain_ns: float
-    growth_bytes: int
+
+def site_of(call: relax.Call, at: Window) -> Site:
+    x, weight = call.args
+    return key_of(weight), tuple(shape_of(x)), at
 
 
 def choose_winograd(
     graphs: list[relax.Function], weights: Weights, device: Device
-) -> dict[object, Form]:
-    """Return the form of each weight that has one, those that gain most a byte first."""
-    forms = _forms(graphs, weights, dataclasses.replace(device, threads=_THREADS))
-    budget = int(GROWTH_SHARE * weights.total_bytes)
-    chosen: dict[object, Form] = {}
-    for key, ways in sorted(forms.items(), key=lambda item: -_gain_per_byte(item[1][0])):
-        form = next((way for way in ways if way.growth_bytes <= budget), None)
-        if form is not None:
-            chosen[key] = form
-            budget -= form.growth_bytes
-    return chosen
+) -> dict[Site, Filtering]:
+    """Return the convolutions that are predicted to gain, each with its tile.
+
+    Between two of its calls the model reads all of its weights: a direct one comes from the level
+    of memory that holds them as they are, a transformed one from that which holds them transformed.
+    """
+    device = dataclasses.replace(device, threads=_THREADS)
+    calls = [call for func in graphs for call in _convolutions(func, weights)]
+    plan_ns = functools.cache(functools.partial(_plan_ns, device))
+    stored_ns = held_ns = _read_ns(weights.total_bytes, device)
+    while True:
+        choose = functools.partial(_choose, device, plan_ns, stored_ns, held_ns)
+        forms = {site_of(call, convolution.window(call)): choose(call) for call in calls}
+        chosen = {site: by for site, by in forms.items() if by is not None}
+        kernels = {(site[0], by) for site, by in chosen.items()}
+        grown = sum(weights.bytes_of(key) * (by.terms**2 / TAPS**2 - 1) for key, by in kernels)
+        grown_ns = _read_ns(weights.total_bytes + grown, device)
+        if grown_ns <= held_ns:
+            return chosen
+        held_ns = grown_ns
 
 
 def refuse_winograd(call: relax.Call, by: Filtering, device: Device) -> str | None:
@@ -82,54 +88,48 @@ def refuse_winograd(call: relax.Call, by: Filtering, device: Device) -> str | No
     return None
 
 
-def _forms(
-    graphs: list[relax.Function], weights: Weights, device: Device
-) -> dict[object, list[Form]]:
-    """Return the forms of weights that all their readers can have, the fastest first."""
-    calls: dict[object, list[relax.Call]] = {}
+def _convolutions(func: relax.Function, weights: Weights) -> list[relax.Call]:
+    found: list[relax.Call] = []
 
     def visit(node: relax.Expr) -> None:
-        if isinstance(node, relax.Call) and is_product(node):
-            calls.setdefault(key_of(node.args[1]), []).append(node)
+        if not isinstance(node, relax.Call) or not is_product(node) or node.op.name not in SPATIAL:
+            return
+        if convolution.window(node) is not None and weights.packs(*node.args):
+            found.append(node)
 
-    for func in graphs:
-        relax.analysis.post_order_visit(func, visit)
-    time = functools.cache(functools.partial(_time_ns, weights.total_bytes, device))
-    forms = {}
-    for key, readers in calls.items():
-        if not all(weights.packs(*call.args) for call in readers):
-            continue
-        ways = [w for by in (TWO, FOUR) if (w := _form(readers, by, device, time)) is not None]
-        if ways:
-            forms[key] = sorted(ways, key=lambda way: -way.gain_ns)
-    return forms
+    relax.analysis.post_order_visit(func, visit)
+    return found
 
 
-def _form(calls: list[relax.Call], by: Filtering, device: Device, time: Callable) -> Form | None:
-    for call in calls:
+def _choose(
+    device: Device, plan_ns: Callable, stored_ns: float, held_ns: float, call: relax.Call
+) -> Filtering | None:
+    """Return the fastest form of a convolution, None if direct; `*_ns` is of a weight's byte."""
+    x, weight = call.args
+    image, kernel, at = tuple(shape_of(x)), tuple(shape_of(weight)), convolution.window(call)
+    dtype = str(weight.ty.dtype)
+    bytes_ = math.prod(kernel) * dtype_bytes(dtype)
+    times: dict[Filtering, float] = {}
+    for by in (TWO, FOUR):
         if (reason := refuse_winograd(call, by, device)) is not None:
             logger.debug("minimal filtering by %d: %s", by.size, reason)
-            return None
-    gain = 0.0
-    for call in calls:
-        x, weight = call.args
-        at, dtype = convolution.window(call), str(weight.ty.dtype)
-        image, kernel = tuple(shape_of(x)), tuple(shape_of(weight))
-        direct = time(None, image, kernel, dtype, at)
-        filtered = time(by, image, kernel, dtype, at)
-        if direct < _WORTH * filtered:
-            return None
-        gain += direct - filtered
-    growth = math.prod(kernel[:2]) * (by.terms**2 - TAPS**2) * dtype_bytes(dtype)
-    return Form(by, gain, growth)
+            continue
+        read = held_ns * bytes_ * by.terms**2 / TAPS**2
+        times[by] = plan_ns(by, image, kernel, dtype, at) + read
+    best = min(times, key=times.__getitem__, default=None)
+    if best is None or times[best] == math.inf:
+        return None
+    direct = plan_ns(None, image, kernel, dtype, at) + stored_ns * bytes_
+    return best if direct >= _WORTH * times[best] else None
 
 
-def _gain_per_byte(form: Form) -> float:
-    return form.gain_ns / form.growth_bytes
+def _read_ns(total: float, device: Device) -> float:
+    """Return what a byte of weights takes that together are `total` bytes."""
+    level = level_of(math.ceil(total), device)
+    return read_ns_per_byte(level, device.threads, device.profile) / device.threads
 
 
-def _time_ns(
-    total_bytes: int,
+def _plan_ns(
     device: Device,
     by: Filtering | None,
     image: tuple[int, ...],
@@ -137,10 +137,7 @@ def _time_ns(
     dtype: str,
     at: Window,
 ) -> float:
-    """Return the predicted time of a convolution, infinite if it is no single kernel.
-
-    Between two of its calls the model reads all of its weights, `total_bytes`.
-    """
+    """Return the predicted time of a convolution, infinite if it is no single kernel."""
     outs, depth, *sizes = kernel
     lanes = panel_lanes(outs, dtype, device)
     if by is None:
@@ -153,6 +150,4 @@ def _time_ns(
     plan = plan_prim_func(te.create_prim_func([*tensors, made(*tensors)]), device)
     if isinstance(plan, str) or refuse_plan(plan, device) is not None or untiled_products(plan):
         return math.inf
-    level = level_of(total_bytes, device)
-    each = read_ns_per_byte(level, device.threads, device.profile) / device.threads
-    return estimate(plan, device).total + each * math.prod(shape) * dtype_bytes(dtype)
+    return estimate(plan, device).total

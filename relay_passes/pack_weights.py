@@ -22,15 +22,18 @@ from tir_schedules.cpu.contraction import depth_block, lanes_of, panel_lanes
 from tir_schedules.device import Device
 
 from . import convolution
-from .choose_winograd import choose_winograd
+from .choose_winograd import Site, choose_winograd, site_of
 from .convolution import Window
 from .graph_functions import graph_functions
 from .weights import Weights, is_product, key_of, pack_alike, shape_of
-from .winograd import Filtering, convolve_winograd, panels
+from .winograd import Filtering, convolve_winograd, transform_kernel, transformed_kernel
 
 _PAGE_BYTES = 4096
 _FULL_SETS = 512  # lines a page apart in a cache of 2 MiB and 16 ways: 32 sets of it
 _READINGS = 64  # rows that repay the copy of a panel: five blocks of 14 read it
+# Rows from which panels are faster than the transposed weight: 1.4 times at 16, no gain at 1
+# (a product with 768 x 16384 float32 of GPT-2's embedding, 2 threads of a Xeon with AVX-512).
+_SEVERAL = 8
 _MOST_PADDING = 8  # columns for each that is padded: memory and arithmetic grow by an eighth
 _IN_CACHE = 2  # times as many in L2: 521 columns gained 9 %, 257 lost 6
 
@@ -45,28 +48,27 @@ class PackWeights:
              conv2d(x, w[O, I, H, W])     # channels last
           -> call_tir(packed_conv, (x, ...w[O // lanes, H, W, I, lanes]))
              or, where that is predicted to pay, of a 3x3 kernel
-             call_tir(convolve_winograd, (x, ...(w[O, I, 9] @ G)[6, 6, O // lanes, I, lanes]))
+             call_tir(convolve_winograd, (x, call_tir(transform_kernel, (w,))))
 
     Weights are constants, and the parameters behind the first `num_input` (an attribute of the
-    function), whose new layout `fold_weights` computes. Those that something else reads too stay as
-    they are: a weight is stored once. What each run makes is laid out only where its lines collide
-    in the caches and are read often. Columns that fill no whole panels are padded, and the result
-    cut, if the weight is beyond L2 and hardly grows. Runs before LegalizeOps. `grown_bytes` is what
-    minimal filtering made of weights has more than they had.
+    function): `fold_weights` computes their new layout, and `prepare_weights` has transformed
+    kernels made when the model is loaded. Those that something else reads too stay as they are;
+    with `prepares`, which says that both follow, products of several rows get panels of them too.
+    What each run makes is laid out only where its lines collide in the caches and are read often.
+    Columns that fill no whole panels are padded, and the result cut, if the weight is beyond L2 and
+    hardly grows. Runs before LegalizeOps.
     """
 
-    def __init__(self, device: Device | None = None) -> None:
-        self._device = device
-        self.grown_bytes = 0
+    def __init__(self, device: Device | None = None, prepares: bool = False) -> None:
+        self._device, self._prepares = device, prepares
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or Device.detect(tvm.target.Target.current(allow_none=False))
         graphs = graph_functions(mod)
         functions = [func for _, func in graphs]
         weights = Weights(functions)
-        forms = choose_winograd(functions, weights, device)
-        self.grown_bytes = sum(form.growth_bytes for form in forms.values())
-        packer = _Packer(mod, device, weights, {key: form.by for key, form in forms.items()})
+        filtered = choose_winograd(functions, weights, device)
+        packer = _Packer(mod, device, weights, filtered, self._prepares)
         for gvar, func in graphs:
             packer.builder_.update_func(gvar, packer.visit_expr(func))
         return packer.builder_.get()
@@ -77,26 +79,31 @@ def _pays(x: relax.Expr, right: relax.Expr) -> bool:
 
     Lines some half pages apart fall into few sets of a cache: a deep panel comes from beyond L2.
     """
-    *batch, depth, columns = shape_of(right)
-    rows = math.prod(shape_of(x)[:-1]) // math.prod(batch)
+    *_, depth, columns = shape_of(right)
     stride = columns * dtype_bytes(str(right.ty.dtype))
     collides = stride >= _PAGE_BYTES and stride % (_PAGE_BYTES // 2) == 0
-    return collides and depth >= _FULL_SETS and rows >= _READINGS
+    return collides and depth >= _FULL_SETS and _rows(x, right) >= _READINGS
+
+
+def _rows(x: relax.Expr, right: relax.Expr) -> int:
+    return math.prod(shape_of(x)[:-1]) // math.prod(shape_of(right)[:-2])
 
 
 @relax.expr_functor.mutator
 class _Packer(relax.PyExprMutator):
-    """Lays `weights` out; convolutions by those in `filtered` go by minimal filtering."""
+    """Lays `weights` out; convolutions at the sites in `filtered` go by minimal filtering."""
 
     def __init__(
         self,
         mod: IRModule,
         device: Device,
         weights: Weights,
-        filtered: Mapping[object, Filtering],
+        filtered: Mapping[Site, Filtering],
+        prepares: bool,
     ) -> None:
         super().__init__(mod)
         self._device, self._weights, self._filtered = device, weights, filtered
+        self._prepares = prepares
         self._made: dict[tuple, relax.Expr] = {}
 
     def visit_binding_block_(self, block: relax.BindingBlock) -> relax.BindingBlock:
@@ -111,11 +118,12 @@ class _Packer(relax.PyExprMutator):
         call = self.visit_expr_post_order(call)
         if not is_product(call) or not pack_alike(*call.args):
             return call
-        known = key_of(call.args[1]) in self._weights.own
-        if call.op.name == "relax.matmul":
-            pays = known or _pays(*call.args)
-            return self._product(call, *call.args) if pays else call
-        return self._convolution(call, *call.args) if known else call
+        x, right = call.args
+        known = key_of(right) in self._weights.own
+        if call.op.name != "relax.matmul":
+            return self._convolution(call, x, right) if known else call
+        prepared = self._prepares and self._weights.holds(right) and _rows(x, right) >= _SEVERAL
+        return self._product(call, x, right) if known or prepared or _pays(x, right) else call
 
     def _product(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
         *batch, depth, columns = shape_of(weight)
@@ -153,8 +161,9 @@ class _Packer(relax.PyExprMutator):
         if at is None:
             return call
         channels, depth, *sizes = shape_of(weight)
-        if key_of(weight) in self._filtered:
-            return self._winograd(x, weight, at, self._filtered[key_of(weight)])
+        by = self._filtered.get(site_of(call, at))
+        if by is not None:
+            return self._winograd(x, weight, at, by)
         taps = [number + 2 for number in range(len(sizes))]
         if int(call.attrs.groups) == channels and depth == 1:
             kernel = self._laid_out(weight, (channels, 1, *sizes), (1, *taps, 0))
@@ -178,29 +187,24 @@ class _Packer(relax.PyExprMutator):
             return convolve_winograd(x, kernel, at, by)
 
         name = convolve_winograd.__name__
-        return self.builder_.call_te(
-            compute, x, self._filtered_kernel(weight, by), primfunc_name_hint=name
-        )
+        kernel = self._transformed(weight, by)
+        return self.builder_.call_te(compute, x, kernel, primfunc_name_hint=name)
 
-    def _filtered_kernel(self, weight: relax.Expr, by: Filtering) -> relax.Expr:
-        """Return the panels of a transformed kernel; of a constant one at once."""
-        key, dtype = (key_of(weight), by), str(weight.ty.dtype)
-        if key in self._made:
-            return self._made[key]
-        outs, depth, *sizes = shape_of(weight)
-        taps = (outs * depth, math.prod(sizes))
-        shape, order = panels(shape_of(weight), by, panel_lanes(outs, dtype, self._device))
-        if isinstance(weight, ir.Constant):
-            array = weight.value.numpy().reshape(taps).astype("float64") @ by.matrix
-            array = array.reshape(shape).transpose(order)
-            self._made[key] = relax.const(np.ascontiguousarray(array, dtype))
-        else:
-            value: relax.Expr = relax.op.reshape(weight, taps)
-            matrix = relax.const(by.matrix.astype(dtype))
-            value = relax.op.matmul(self.builder_.emit(value), matrix)
-            value = relax.op.reshape(self.builder_.emit(value), shape)
-            value = relax.op.permute_dims(self.builder_.emit(value), order)
-            self._made[key] = self.builder_.emit(value)
+    def _transformed(self, weight: relax.Expr, by: Filtering) -> relax.Expr:
+        """Return the panels of a kernel for minimal filtering; of a constant one at once."""
+        key = (key_of(weight), by)
+        if key not in self._made:
+            lanes = panel_lanes(shape_of(weight)[0], str(weight.ty.dtype), self._device)
+            if isinstance(weight, ir.Constant):
+                self._made[key] = relax.const(transformed_kernel(weight.value.numpy(), by, lanes))
+            else:
+
+                def compute(weight: te.Tensor) -> te.Tensor:
+                    return transform_kernel(weight, by, lanes)
+
+                name = transform_kernel.__name__
+                panels = self.builder_.call_te(compute, weight, primfunc_name_hint=name)
+                self._made[key] = self.builder_.emit(panels)
         return self._made[key]
 
     def _laid_out(

@@ -24,17 +24,27 @@ class Weights:
         self._products: Counter[object] = Counter()
         self._uses: Counter[object] = Counter()
         self._bytes: dict[object, int] = {}
+        self._held: set[relax.Var] = set()
         for func in graphs:
             inputs = func.attrs.get("num_input") if func.attrs else None
             if inputs is not None:
-                self._bytes |= {p: _bytes_of(p) for p in func.params[int(inputs) :]}
+                params = set(func.params[int(inputs) :])
+                self._bytes |= {p: _bytes_of(p) for p in params}
+                self._held |= params | _transposed(func, params)
             relax.analysis.post_order_visit(func, self._visit)
         self.own = {k for k, count in self._products.items() if self._uses[k] == count}
         self.total_bytes = sum(self._bytes.values())
 
+    def bytes_of(self, key: object) -> int:
+        return self._bytes[key]
+
     def packs(self, x: relax.Expr, weight: relax.Expr) -> bool:
         """Return whether `weight` is one, of its own and of a dtype that packs."""
         return key_of(weight) in self.own and pack_alike(x, weight)
+
+    def holds(self, right: relax.Expr) -> bool:
+        """Return whether `right` is a parameter that is a weight, or the transpose of one."""
+        return isinstance(right, relax.Var) and right in self._held
 
     def _visit(self, node: relax.Expr) -> None:
         if isinstance(node, relax.Tuple):
@@ -53,6 +63,17 @@ class Weights:
                 self._uses[key_of(argument)] += 1
         if right is not None:
             self._products[key_of(right)] += 1
+
+
+def _transposed(func: relax.Function, params: set[relax.Var]) -> set[relax.Var]:
+    found = set()
+    for block in func.body.blocks:
+        for binding in block.bindings:
+            value = binding.value
+            op = value.op if isinstance(value, relax.Call) else None
+            if getattr(op, "name", "") == "relax.permute_dims" and value.args[0] in params:
+                found.add(binding.var)
+    return found
 
 
 def pack_alike(x: relax.Expr, right: relax.Expr) -> bool:

@@ -134,12 +134,25 @@ def test_constants_of_one_shape_are_told_apart():
     assert np.abs(made - expected).max() < 1e-5 * np.abs(expected).max()
 
 
-def test_a_weight_that_something_else_reads_stays_as_it_is():
+@pytest.mark.parametrize(("rows", "count"), [(1, 0), (48, 1)])
+def test_a_weight_that_something_else_reads_gets_panels_for_several_rows(rows, count):
     g = Graph("shared")
     w = g.weight("w", (64, 64))
-    g.output(g.op("MatMul", g.input("x", (48, 64)), w), "y", (48, 64))
+    g.output(g.op("MatMul", g.input("x", (rows, 64)), w), "y", (rows, 64))
     g.output(g.op("Gather", w, g.input("i", (5,), "int64", below=64)), "row", (5, 64))
-    assert not packed(checked(g.model()))
+    assert len(packed(checked(g.model()))) == count
+
+
+def test_in_a_pipeline_a_weight_that_something_else_reads_stays_as_it_is():
+    x, weight = relax_models.arrays((48, 64), (64, 64))
+
+    def emit(builder: relax.BlockBuilder, x: relax.Expr, w: relax.Expr) -> relax.Expr:
+        return builder.emit(relax.op.add(relax.op.matmul(x, w), relax.op.sum(w)))
+
+    before = relax_models.module(emit, x, weight)
+    before["main"] = before["main"].with_attr("num_input", 1)
+    with relax_models.cpu():
+        tvm.ir.assert_structural_equal(PackWeights()(before), before)
 
 
 def test_the_file_has_each_weight_once(tmp_path):

@@ -1,6 +1,8 @@
-"""Minimal filtering: right at any size, one kernel each, no more memory than allowed."""
+"""Minimal filtering: right at any size, one kernel each, chosen where it is predicted to pay."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import numpy as np
 import onnx
@@ -15,21 +17,22 @@ from tvm.ir import IRModule
 from zoo.graph import Graph
 
 import tvm_stitch
-from relay_passes import choose_winograd as choice
 from relay_passes.convolution import Window
 from relay_passes.transform import PackWeights
-from relay_passes.winograd import FOUR, TWO, Filtering, convolve_winograd, out_sizes, panels
+from relay_passes.winograd import (
+    FOUR,
+    TWO,
+    Filtering,
+    convolve_winograd,
+    out_sizes,
+    transform_kernel,
+    transformed_kernel,
+)
 from tir_schedules.cpu.template import schedule_prim_func
 from tvm_stitch import targets
 
 NAME = convolve_winograd.__name__
 SAME = Window((1, 1), (1, 1), (1, 1), (1, 1))
-
-
-@pytest.fixture
-def memory(monkeypatch):
-    """Let weights grow as they like: these models have no others."""
-    monkeypatch.setattr(choice, "GROWTH_SHARE", 4.0)
 
 
 def network(
@@ -61,9 +64,7 @@ def by_kernel(
 ) -> np.ndarray:
     """Return what the scheduled kernel makes of a channels-last image."""
     outs, dtype = weight.shape[0], str(x.dtype)
-    shape, order = panels(weight.shape, by, 16)
-    taps = weight.reshape(-1, 9).astype("f8") @ by.matrix
-    kernel = np.ascontiguousarray(taps.reshape(shape).transpose(order), dtype)
+    kernel = transformed_kernel(weight, by, 16)
     tensors = [te.placeholder(a.shape, dtype) for a in (x, kernel)]
     func = te.create_prim_func([*tensors, convolve_winograd(*tensors, at, by)])
     scheduled = schedule_prim_func(func, sc.device(threads))
@@ -109,6 +110,23 @@ def test_kernels_of_all_sizes_are_right_on_any_number_of_threads(by, batch, tile
 
 
 @pytest.mark.parametrize("by", [TWO, FOUR], ids=["two", "four"])
+@pytest.mark.parametrize(("dtype", "bound"), [("float32", 6e-8), ("float64", 1e-15)])
+@pytest.mark.parametrize(("channels", "lanes"), [((16, 16), 16), ((64, 37), 32), ((80, 1), 16)])
+def test_a_kernel_is_transformed_as_numpy_does_in_float64(by, dtype, bound, channels, lanes):
+    weight = np.random.default_rng(0).standard_normal((*channels, 3, 3)).astype(dtype)
+    tensor = te.placeholder(weight.shape, dtype)
+    func = te.create_prim_func([tensor, transform_kernel(tensor, by, lanes)])
+    scheduled = schedule_prim_func(func, sc.device())
+    assert not isinstance(scheduled, str), scheduled
+    mod = IRModule({"main": scheduled.with_attr("global_symbol", "main")})
+    expected = transformed_kernel(weight, by, lanes)
+    made = tvm.runtime.tensor(np.full_like(expected, np.nan))
+    built = tvm.compile(mod, targets.resolve("x86", 2))
+    built["main"](tvm.runtime.tensor(weight), made)
+    assert np.abs(made.numpy() - expected).max() <= bound * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("by", [TWO, FOUR], ids=["two", "four"])
 def test_float64_keeps_its_digits(by):
     rng, at = np.random.default_rng(0), Window((1, 1), (1, 1), (1, 1), (1, 1))
     x, weight = rng.standard_normal((1, 16, 16, 64)), rng.standard_normal((64, 64, 3, 3))
@@ -124,7 +142,7 @@ def test_float64_keeps_its_digits(by):
         pytest.param(8, (24, 32), (26, 14), id="batch"),
     ],
 )
-def test_a_convolution_with_its_epilogue_is_one_kernel(memory, batch, channels, size):
+def test_a_convolution_with_its_epilogue_is_one_kernel(batch, channels, size):
     model = network(batch, channels, size, residual=True)
     inputs = sc.zoo.random_inputs(model)
     (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
@@ -139,29 +157,36 @@ def test_a_convolution_with_its_epilogue_is_one_kernel(memory, batch, channels, 
     assert_stitched(built.kernels[name], sc.device())
 
 
-def test_a_constant_weight_is_transformed_at_once(memory):
+def lone(builder: relax.BlockBuilder, x: relax.Expr, weight: relax.Expr) -> relax.Expr:
+    layout = {"data_layout": "NHWC", "kernel_layout": "OIHW"}
+    return builder.emit(relax.op.nn.conv2d(x, weight, padding=1, **layout))
+
+
+@pytest.mark.parametrize("constant", [True, False], ids=["constant", "parameter"])
+def test_in_a_pipeline_a_weight_is_transformed_at_once_or_by_each_run(constant):
     x, weight = relax_models.arrays((1, 32, 32, 64), (64, 64, 3, 3))
-
-    def emit(builder: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
-        kernel, layout = relax.const(weight), {"data_layout": "NHWC", "kernel_layout": "OIHW"}
-        return builder.emit(relax.op.nn.conv2d(x, kernel, padding=1, **layout))
-
+    if constant:
+        given = (x,)
+        mod = relax_models.module(lambda builder, x: lone(builder, x, relax.const(weight)), x)
+    else:
+        given = (x, weight)
+        mod = relax_models.module(lone, *given)
+        mod["main"] = mod["main"].with_attr("num_input", 1)
     with relax_models.cpu():
-        mod = PackWeights()(relax_models.module(emit, x))
-    (call,) = [b.value for b in mod["main"].body.blocks[0].bindings][:1]
-    assert call.args[0].name_hint == NAME
-    (_, kernel) = call.args[1].fields
-    assert isinstance(kernel, tvm.ir.Constant)
+        mod = PackWeights()(mod)
+    calls = [b.value.args[0].name_hint for b in mod["main"].body.blocks[0].bindings[:-1]]
+    assert calls == ([NAME] if constant else [transform_kernel.__name__, NAME])
     executable = tvm.compile(mod, relax_models.cpu(), relax_pipeline="tvm_stitch")
-    (made,) = relax_models.run(executable, relax_models.Relaxed(mod, (x,), ()))
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    made = machine["main"](*map(tvm.runtime.tensor, given)).numpy()
     expected = direct(x, weight, SAME)
     assert np.abs(made - expected).max() < 1e-5 * np.abs(expected).max()
 
 
-def test_no_transform_is_left_to_run(memory):
+def test_no_transform_is_left_to_run():
     report = tvm_stitch.explain(network(), threads=2)
     assert filtered({group.kernel for group in report.groups})
-    assert not [group for group in report.groups if "matmul" in group.ops]
+    assert not [group for group in report.groups if "transform_kernel" in group.ops]
 
 
 @pytest.mark.parametrize(
@@ -180,29 +205,27 @@ def test_no_transform_is_left_to_run(memory):
         pytest.param({"channels": (512, 512), "size": (4, 4)}, id="small-image"),
     ],
 )
-def test_other_convolutions_stay_direct(memory, options):
+def test_other_convolutions_stay_direct(options):
     report = tvm_stitch.explain(network(**options), threads=2)
     assert not filtered({group.kernel for group in report.groups})
 
 
-def test_weights_grow_by_no_more_than_their_share(tmp_path):
-    g = Graph("two")
-    for name, depth, size in (("a", 64, 32), ("b", 256, 16)):
-        image = g.input(name, (1, depth, size, size))
-        y = g.op("Conv", image, g.weight(f"{name}_w", (depth, depth, 3, 3)), pads=[1] * 4)
-        g.output(y, f"{name}_y", (1, depth, size, size))
-    model = tvm_stitch.compile(g.model(), threads=2)
-    model.export(tmp_path / "m.so")
-    weights = 4 * 9 * (64 * 64 + 256 * 256)
-    assert (tmp_path / "m.so").stat().st_size < 1.2 * weights
-    assert len(filtered({group.kernel for group in model.report.groups})) == 1
-
-
-def test_a_weight_of_two_convolutions_has_one_form(memory):
+def test_a_weight_of_two_convolutions_has_the_form_that_each_wants():
     g = Graph("shared")
     w = g.weight("w", (64, 64, 3, 3))
     for name, size in (("x", 32), ("z", 31)):
         image = g.input(name, (1, 64, size, size))
         g.output(g.op("Conv", image, w, pads=[1] * 4), f"{name}_y", (1, 64, size, size))
     report = tvm_stitch.explain(g.model(), threads=2)
-    assert not filtered({group.kernel for group in report.groups})
+    assert len(filtered({group.kernel for group in report.groups})) == 1
+    assert report.weight_bytes == 4 * 64 * 64 * 9
+    assert report.resident_weight_bytes == 4 * 64 * 64 * (9 + 9 + 36)
+
+
+@pytest.mark.parametrize(("l3_mib", "name"), [(64, NAME), (3, "convolve")])
+def test_a_transformed_kernel_that_leaves_its_level_of_memory_must_still_pay(l3_mib, name):
+    mod = relax_models.module(lone, *relax_models.arrays((1, 14, 14, 256), (256, 256, 3, 3)))
+    mod["main"] = mod["main"].with_attr("num_input", 1)
+    device = dataclasses.replace(sc.device(), l2_bytes=1 << 20, l3_bytes=l3_mib << 20)
+    kernels = {gvar.name_hint for gvar in PackWeights(device)(mod).get_global_vars()}
+    assert name in kernels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from tvm_stitch.frontend import ImportedModel, import_model
 from tvm_stitch.packing import packed
 from tvm_stitch.report import Report
 from tvm_stitch.runtime import cpu_features, library
-from tvm_stitch.runtime.artifact import Meta, Tensor
+from tvm_stitch.runtime.artifact import Meta, Tensor, stored_bytes
 from tvm_stitch.runtime.link import find_compiler
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.runtime.weights import constant_outputs, fetch_weights, makes_new_outputs
@@ -89,11 +90,11 @@ def compile(
         cpu_features=tuple(cpu_features.required(llvm_features(lowered.target))),
         tvm_version=tvm.__version__,
         report=json.loads(lowered.report.to_json()),
-        weights=len(imported.weights),
+        weights=len(imported.weights) + len(imported.prepared),
         new_outputs=makes_new_outputs(mod),
     )
     executable = tvm.compile(mod, lowered.target)
-    return library.from_executable(executable, meta, imported.weights)
+    return library.from_executable(executable, meta, imported.weights, imported.prepared)
 
 
 def explain(
@@ -196,6 +197,9 @@ def _lower(
         fuel=fuel,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
     )
+    stored = stored_bytes(asked.imported.weights)
+    made = sum(weight.bytes for weight in asked.imported.prepared)
+    report = dataclasses.replace(report, weight_bytes=stored, resident_weight_bytes=stored + made)
     return _Lowered(asked.imported, mod, report, asked.target, asked.threads)
 
 

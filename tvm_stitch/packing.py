@@ -11,18 +11,21 @@ from relay_passes.transform import ChannelsLast, PackWeights, PointwiseProducts,
 from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.to_relax import aligned
+from tvm_stitch.prepare import prepare_weights
+
+# Of the weights' bytes: with the folds' `DUPLICATE_SHARE` and the code, a file may have 20 % more.
+_PADDING_SHARE = 0.13
 
 
 def packed(model: ImportedModel, target: Target) -> ImportedModel:
     """Return the model with convolutions channels last and weights in panels, for `target`."""
-    pack = PackWeights()
     with target:
-        mod = Sequential([PointwiseProducts(), ChannelsLast(), pack])(model.mod)
-    count, growth = len(model.inputs), pack.grown_bytes
-    main, weights = fold_weights(mod["main"], count, model.weights, growth_bytes=growth)
+        mod = Sequential([PointwiseProducts(), ChannelsLast(), PackWeights(prepares=True)])(
+            model.mod
+        )
+    main, weights = fold_weights(mod["main"], len(model.inputs), model.weights, _PADDING_SHARE)
     others = {v: f for v, f in mod.functions_items() if v.name_hint != "main"}
+    mod, prepared = prepare_weights(IRModule({**others, "main": main}))
     return dataclasses.replace(
-        model,
-        mod=IRModule({**others, "main": main}),
-        weights=tuple(aligned(array) for array in weights),
+        model, mod=mod, weights=tuple(aligned(array) for array in weights), prepared=prepared
     )

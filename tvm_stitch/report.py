@@ -27,9 +27,11 @@ class Report:
 
     `kernels` counts launches in one run, library calls and copies included. `bytes_*`: modelled
     main-memory traffic of one run. `peak_bytes`: memory of what kernels write, where tensors of
-    disjoint lifetimes share it; `peak_bytes_unshared` where they do not. `serial_above_threshold`
-    and `scalar_contiguous` name kernels that ought to be parallel and vectorised but are not: both
-    should be empty.
+    disjoint lifetimes share it; `peak_bytes_unshared` where they do not. `weight_bytes` are in the
+    exported file, `resident_weight_bytes` are what they take in a process: those of the file, also
+    where nothing but a preparation reads them, and those prepared when the model is loaded.
+    `serial_above_threshold` and `scalar_contiguous` name kernels that ought to be parallel and
+    vectorised but are not: both should be empty.
     """
 
     kernels: int
@@ -38,6 +40,8 @@ class Report:
     bytes_fused: int = 0
     peak_bytes_unshared: int = 0
     peak_bytes: int = 0
+    weight_bytes: int = 0
+    resident_weight_bytes: int = 0
     fallbacks: int = 0
     serial_above_threshold: list[str] = field(default_factory=list)
     scalar_contiguous: list[str] = field(default_factory=list)
@@ -61,6 +65,11 @@ class Report:
             f"schedule; main memory {_mib(self.bytes_unfused)} -> {_mib(self.bytes_fused)}; "
             f"intermediates {_mib(self.peak_bytes_unshared)} in {_mib(self.peak_bytes)}"
         ]
+        if self.resident_weight_bytes > self.weight_bytes:
+            lines.append(
+                f"weights {_mib(self.weight_bytes)} in the file, "
+                f"{_mib(self.resident_weight_bytes)} with those prepared when it is loaded"
+            )
         for group in self.groups:
             mark = " (fallback)" if group.fallback else ""
             lines.append(f"{group.kernel}{mark}: {', '.join(group.ops)}")

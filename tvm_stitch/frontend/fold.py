@@ -13,9 +13,10 @@ from tvm_stitch.frontend.graph import Graph, attributes, bodies, has_input, valu
 logger = logging.getLogger(__name__)
 
 GROWTH_FREE_BYTES = 1 << 20  # results up to here are always folded
+LAYOUT_FREE_BYTES = 16 << 10  # so are second layouts of constants up to here
 GROWTH_LIMIT = 2  # larger ones only up to this multiple of the inputs
-# Bytes that folds may add for weights that are still used unfolded (GPT-2's tied embedding).
-DUPLICATE_SHARE = 0.15
+# Bytes that folds may add for weights that are still used unfolded.
+DUPLICATE_SHARE = 0.05
 RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
           "Multinomial", "Dropout"}  # fmt: skip
 
@@ -50,11 +51,16 @@ class Folder:
         return True
 
     def _affords(self, node: onnx.NodeProto, operands: dict, results: list[np.ndarray]) -> bool:
-        """Refuse large results beside a weight that others still read, beyond the budget."""
+        """Refuse large results beside a weight that others still read, beyond the budget.
+
+        A second layout of it is no other weight: it can be made when the model is loaded.
+        """
         shared = [a for name, a in operands.items() if self._uses[name] > 1]
         added = sum(
             a.nbytes for a in results if not any(np.shares_memory(a, o) for o in operands.values())
         )
+        if shared and added > LAYOUT_FREE_BYTES and node.op_type == "Transpose":
+            return False
         if added <= GROWTH_FREE_BYTES or added > sum(a.nbytes for a in shared) * GROWTH_LIMIT:
             return True
         if added > self._budget:

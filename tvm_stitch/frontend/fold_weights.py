@@ -2,135 +2,126 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from tvm import relax
-from tvm.ir import Constant
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_stitch.frontend.dedupe import find_twins
-from tvm_stitch.frontend.fold import DUPLICATE_SHARE, GROWTH_FREE_BYTES
+from tvm_stitch.frontend.layout_step import LayoutStep, layout_step
+
+# The steps that make a value of a weight.
+Layout = tuple[relax.Var, tuple[LayoutStep, ...]]
 
 
 def fold_weights(
     main: relax.Function,
     inputs: int,
     weights: Sequence[np.ndarray],
-    duplicate_share: float = DUPLICATE_SHARE,
-    growth_bytes: int = 0,
+    padding_share: float = 0.0,
 ) -> tuple[relax.Function, list[np.ndarray]]:
     """Fold over the parameters from `inputs` on; the result keeps each used weight once.
 
-    Copies of weights that stay in use may add `duplicate_share` of all weights' bytes. Weights
-    themselves may grow by as much, and by the `growth_bytes` that a pass has decided on.
+    A weight that is read in two layouts stays as it is, and so do those that padding would make
+    larger by more than `padding_share` of all weights' bytes together.
 
     rewrite:
         main(x, w): lv = permute_dims(w); gv = matmul(x, lv)
       -> main(x, lv): gv = matmul(x, lv)
     """
     arrays = dict(zip(main.params[inputs:], weights, strict=True))
-    budget = int(duplicate_share * sum(array.nbytes for array in weights))
-    folder = _Folder(arrays, _uses(main), budget, budget + growth_bytes)
-    folder.share_twins()
+    twins = find_twins(arrays)
+    layouts = _layouts(main, {var: twins.get(var, var) for var in arrays})
+    budget = int(padding_share * sum(array.nbytes for array in weights))
+    folder = _Folder(layouts, _folded(_read(main, layouts), arrays, budget))
+    for twin, first in twins.items():
+        folder.set_var_remap(twin, first)
     body = folder.visit_expr(main.body)
-    used = relax.analysis.free_vars(relax.Function([], body, main.ret_ty, main.is_pure))
-    kept = [var for var in folder.arrays if any(var.same_as(other) for other in used)]
+    arrays |= folder.made
+    everything = relax.Function([*main.params, *folder.made], body, main.ret_ty, main.is_pure)
+    body = relax.analysis.remove_all_unused(everything).body
+    used = relax.analysis.free_vars(body)
+    kept = [var for var in arrays if any(var.same_as(other) for other in used)]
     params = [*main.params[:inputs], *kept]
     folded = relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
-    return folded, [folder.arrays[var] for var in kept]
+    return folded, [arrays[var] for var in kept]
 
 
-def _uses(main: relax.Function) -> Counter[relax.Var]:
-    count: Counter[relax.Var] = Counter()
+def _layouts(main: relax.Function, weights: Mapping[relax.Var, relax.Var]) -> dict:
+    """Return the layout of each variable that is one of a weight; twins are their first."""
+    layouts: dict[relax.Var, Layout] = {var: (first, ()) for var, first in weights.items()}
     for block in main.body.blocks:
         for binding in block.bindings:
-            value = binding.value
-            parts = [value] if isinstance(value, relax.Var) else _parts(value)
-            count.update(part for part in parts if isinstance(part, relax.Var))
-    return count
+            step = layout_step(binding.value)
+            source = layouts.get(binding.value.args[0]) if step is not None else None
+            if source is not None and isinstance(binding.var, relax.DataflowVar):
+                layouts[binding.var] = source[0], (*source[1], step)
+    return layouts
 
 
-def _parts(value: relax.Expr) -> list[relax.Expr]:
-    if isinstance(value, relax.Call):
-        return [part for arg in value.args for part in [arg, *_parts(arg)]]
-    if isinstance(value, relax.Tuple):
-        return [part for item in value.fields for part in [item, *_parts(item)]]
-    return []
+def _read(main: relax.Function, layouts: Mapping[relax.Var, Layout]) -> dict[Layout, None]:
+    """Return the layouts that something else than a layout operator reads."""
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    readers = [binding.value for binding in bindings if binding.var not in layouts]
+    found: dict[Layout, None] = {}
+    for value in (*readers, main.body.body):
+        for var in relax.analysis.free_vars(value):
+            if var in layouts:
+                found[layouts[var]] = None
+    return found
 
 
-def _evaluator(value: relax.Expr) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Return how to compute an operator that moves, reshapes or pads its first argument.
+def _folded(
+    read: Iterable[Layout], arrays: Mapping[relax.Var, np.ndarray], budget: int
+) -> dict[Layout, np.ndarray]:
+    """Return those that take the place of their weight, or share its memory."""
+    readings: dict[relax.Var, list[tuple[LayoutStep, ...]]] = {}
+    for source, steps in read:
+        readings.setdefault(source, []).append(steps)
+    folded: dict[Layout, np.ndarray] = {}
+    for source, several in readings.items():
+        places = {_moved(steps) for steps in several}
+        place = places.pop() if len(places) == 1 else ()
+        array = _applied(place, arrays[source])
+        if array.nbytes - arrays[source].nbytes > budget:
+            continue
+        budget -= array.nbytes - arrays[source].nbytes
+        for steps in several:
+            if steps and _moved(steps) == place:
+                folded[source, steps] = _applied(steps[len(place) :], array)
+    return folded
 
-    Or multiplies it by a constant: a kernel transformed for minimal filtering.
-    """
-    if not isinstance(value, relax.Call):
-        return None
-    shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
-    if not isinstance(shape, relax.ShapeExpr):
-        return None
-    match getattr(value.op, "name", ""):
-        case "relax.permute_dims":
-            axes = value.attrs.axes
-            order = None if axes is None else [int(axis) for axis in axes]
-            return lambda array: np.ascontiguousarray(np.transpose(array, order))
-        case "relax.matmul" if isinstance(value.args[1], Constant):
-            by, dtype = value.args[1].value.numpy().astype("float64"), str(value.ty.dtype)
-            return lambda array: (array.astype("float64") @ by).astype(dtype)
-        case "relax.reshape" | "relax.expand_dims" | "relax.squeeze" | "relax.flatten":
-            target = [int(extent) for extent in shape.values]
-            return lambda array: array.reshape(target)
-        case "relax.nn.pad" if value.attrs.pad_mode == "constant" and value.attrs.pad_value == 0:
-            edges = [int(width) for width in value.attrs.pad_width]
-            widths = list(zip(edges[::2], edges[1::2], strict=True))
-            return lambda array: np.pad(array, widths)
-    return None
+
+def _moved(steps: tuple[LayoutStep, ...]) -> tuple[LayoutStep, ...]:
+    """Return the steps up to the last that moves elements: those behind it are views."""
+    last = max((number for number, step in enumerate(steps, 1) if step.moves), default=0)
+    return steps[:last]
+
+
+def _applied(steps: Iterable[LayoutStep], array: np.ndarray) -> np.ndarray:
+    return functools.reduce(lambda made, step: step.array(made), steps, array)
 
 
 @mutator
 class _Folder(PyExprMutator):
-    """Turns bindings over weights into parameters; `arrays` holds all weights, folded ones too."""
+    """Turns values of the `folded` layouts into parameters; `made` holds these and their arrays."""
 
     def __init__(
-        self,
-        arrays: dict[relax.Var, np.ndarray],
-        uses: Counter[relax.Var],
-        copies_bytes: int,
-        growth_bytes: int,
+        self, layouts: Mapping[relax.Var, Layout], folded: Mapping[Layout, np.ndarray]
     ) -> None:
         super().__init__()
-        self.arrays, self._uses = arrays, uses
-        self._copies, self._growth = copies_bytes, growth_bytes
-
-    def share_twins(self) -> None:
-        """Let equal weights be one parameter."""
-        for twin, first in find_twins(self.arrays).items():
-            self.set_var_remap(twin, first)
-            self._uses[first] += self._uses[twin]
+        self._layouts, self._folded = layouts, folded
+        self._params: dict[Layout, relax.Var] = {}
+        self.made: dict[relax.Var, np.ndarray] = {}
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
-        evaluate = _evaluator(binding.value)
-        source = None if evaluate is None else self.visit_expr(binding.value.args[0])
-        if source not in self.arrays or not isinstance(binding.var, relax.DataflowVar):
+        layout = self._layouts.get(binding.var)
+        if layout not in self._folded:
             super().visit_var_binding_(binding)
             return
-        array = evaluate(self.arrays[source])
-        if not self._affords(binding.value.args[0], self.arrays[source], array):
-            super().visit_var_binding_(binding)
-            return
-        param = relax.Var(f"folded_{len(self.arrays)}", binding.var.ty)
-        self.arrays[param] = array
-        self.set_var_remap(binding.var, param)
-
-    def _affords(self, var: relax.Var, source: np.ndarray, array: np.ndarray) -> bool:
-        """Refuse large copies of a weight that others still read, or growth, beyond the budget."""
-        alone = self._uses[self.visit_expr(var)] <= 1 or np.shares_memory(source, array)
-        added = array.nbytes - (source.nbytes if alone else 0)
-        if added <= GROWTH_FREE_BYTES:
-            return True
-        if alone:
-            self._growth -= added
-            return self._growth >= 0
-        self._copies -= added
-        return self._copies >= 0
+        if layout not in self._params:
+            param = relax.Var(f"folded_{len(self.made)}", binding.var.ty)
+            self._params[layout], self.made[param] = param, self._folded[layout]
+        self.set_var_remap(binding.var, self._params[layout])

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from tvm.ir import IRModule
 
+from tvm_stitch.runtime.artifact import Prepared
+
 
 @dataclass(frozen=True)
 class TensorSpec:
@@ -23,12 +25,14 @@ class ImportedModel:
 
     `mod["main"]` takes the inputs, then one parameter per weight (attribute `num_input` counts the
     inputs), and returns a tensor or, as `ret_ty` says, a tuple (always one for several outputs).
-    `weights` may be read-only views of the model's file. `index_bounds[name]` is the inclusive
-    range that values of an integer input must lie in because they index an axis.
+    `weights` may be read-only views of the model's file; those behind them are `prepared` from them
+    by PrimFuncs of `mod` when the model is loaded. `index_bounds[name]` is the inclusive range that
+    values of an integer input must lie in because they index an axis.
     """
 
     mod: IRModule
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     weights: tuple[np.ndarray, ...]
+    prepared: tuple[Prepared, ...] = ()
     index_bounds: dict[str, tuple[int, int]] = field(default_factory=dict)

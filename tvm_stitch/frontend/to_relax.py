@@ -51,7 +51,7 @@ def to_relax(graph: Graph, given: object) -> ImportedModel:
     _reorder(model.graph, [renamed[name] for name in weights])
     mod = _import(model, graph.opset, given)
     arrays = [graph.constants[name] for name in weights]
-    main, arrays = fold_weights(mod["main"], len(graph.inputs), arrays, duplicate_share=0)
+    main, arrays = fold_weights(mod["main"], len(graph.inputs), arrays)
     main = main.with_attr("num_input", len(graph.inputs))
     mod["main"] = main
     return ImportedModel(

@@ -10,6 +10,7 @@ metadata can be read without loading, and so without running, anything.
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
 import tempfile
@@ -22,12 +23,13 @@ import numpy as np
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime import cpu_features
-from tvm_stitch.runtime.dtypes import dlpack_dtype
+from tvm_stitch.runtime.dtypes import dlpack_dtype, numpy_dtype
 
-FORMAT = 1
+FORMAT = 2
 _MAGIC = b"STITCHED"
 _HEADER = struct.Struct("<8sIIQQ")
-_WEIGHT = struct.Struct("<QBBHi16q")
+_WEIGHT = struct.Struct("<QBBHi16qiI")
+_STORED = -1
 _FOOTER = struct.Struct("<QQ8s")
 _PAGE_BYTES = 4096
 ALIGN_BYTES = 64
@@ -90,18 +92,60 @@ class Meta:
         return cls(**fields)
 
 
-def bundle(meta: Meta, weights: Sequence[np.ndarray], addresses: Sequence[int]) -> bytes:
+@dataclass(frozen=True)
+class Prepared:
+    """A weight that is made of another when the model is loaded, by function number `kernel`.
+
+    `source` is the other's position among all weights; it comes before this one.
+    """
+
+    kernel: int
+    source: int
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * numpy_dtype(self.dtype).itemsize
+
+
+def prepare_name(kernel: int) -> str:
+    """Return what the function that prepares weights is called, as native/bundle.cc knows it."""
+    return f"tvm_stitch_prepare_{kernel}"
+
+
+def bundle(
+    meta: Meta,
+    weights: Sequence[np.ndarray],
+    addresses: Sequence[int],
+    prepared: Sequence[Prepared] = (),
+) -> bytes:
     """Return metadata and weight table as native/bundle.cc reads them."""
-    text = meta.to_json().encode()
-    header = _HEADER.pack(_MAGIC, FORMAT, meta.threads, len(text), len(weights))
+    text, count = meta.to_json().encode(), len(weights) + len(prepared)
+    header = _HEADER.pack(_MAGIC, FORMAT, meta.threads, len(text), count)
     parts = [header, text, bytes(-(len(header) + len(text)) % 8)]
     for weight, address in zip(weights, addresses, strict=True):
-        shape = [*weight.shape, *[0] * (16 - weight.ndim)]
-        parts.append(_WEIGHT.pack(address, *dlpack_dtype(weight.dtype), 1, weight.ndim, *shape))
+        parts.append(_record(weight.dtype, weight.shape, address, _STORED, 0))
+    for made in prepared:
+        parts.append(_record(numpy_dtype(made.dtype), made.shape, 0, made.kernel, made.source))
     return b"".join(parts)
 
 
-def write(path: Path, library: bytes, meta: Meta, weights: Sequence[np.ndarray]) -> None:
+def _record(
+    dtype: np.dtype, shape: tuple[int, ...], address: int, kernel: int, source: int
+) -> bytes:
+    extents = [*shape, *[0] * (16 - len(shape))]
+    kind = (*dlpack_dtype(dtype), 1)
+    return _WEIGHT.pack(address, *kind, len(shape), *extents, kernel, source)
+
+
+def write(
+    path: Path,
+    library: bytes,
+    meta: Meta,
+    weights: Sequence[np.ndarray],
+    prepared: Sequence[Prepared] = (),
+) -> None:
     """Write the model's file; arrays that share memory are written once.
 
     Raises: StitchError if `path` cannot be written; it is then as it was.
@@ -111,15 +155,23 @@ def write(path: Path, library: bytes, meta: Meta, weights: Sequence[np.ndarray])
         file.write(bytes(-file.tell() % _PAGE_BYTES))
         places: dict[tuple[int, int], int] = {}
         for weight in weights:
-            key = (weight.__array_interface__["data"][0], weight.nbytes)
-            if key not in places:
+            if _place(weight) not in places:
                 file.write(bytes(-file.tell() % ALIGN_BYTES))
-                places[key] = file.tell()
+                places[_place(weight)] = file.tell()
                 file.write(weight.reshape(-1).view(np.uint8).data)
-        keys = [(weight.__array_interface__["data"][0], weight.nbytes) for weight in weights]
-        tail = bundle(meta, weights, [places[key] for key in keys])
+        addresses = [places[_place(weight)] for weight in weights]
+        tail = bundle(meta, weights, addresses, prepared)
         file.write(bytes(-file.tell() % ALIGN_BYTES))
         file.write(tail + _FOOTER.pack(file.tell(), len(tail), _MAGIC))
+
+
+def stored_bytes(weights: Sequence[np.ndarray]) -> int:
+    """Return what arrays take in a file."""
+    return sum(dict(_place(weight) for weight in weights).values())
+
+
+def _place(weight: np.ndarray) -> tuple[int, int]:
+    return weight.__array_interface__["data"][0], weight.nbytes
 
 
 def read_meta(path: Path) -> Meta:

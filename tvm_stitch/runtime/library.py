@@ -7,6 +7,7 @@ import functools
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,17 +19,23 @@ import tvm_ffi
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime import artifact
-from tvm_stitch.runtime.artifact import Meta
+from tvm_stitch.runtime.artifact import Meta, Prepared
 from tvm_stitch.runtime.link import link
 from tvm_stitch.runtime.model import Model
 
 
 @dataclass(eq=False)
 class Library:
-    """A loaded library and the weights it has only borrowed."""
+    """A loaded library and the weights it has only borrowed; those it prepares go with it."""
 
     module: tvm_ffi.Module
     weights: list[np.ndarray] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.module.implements_function("tvm_stitch_release", query_imports=True):
+            release = self.module.get_function("tvm_stitch_release", query_imports=True)
+            # Not when the process exits: a thread may still run the model then.
+            weakref.finalize(self, release).atexit = False
 
 
 # The loader gives one file one place in memory, and a library knows one module: a file loaded
@@ -36,7 +43,12 @@ class Library:
 _loaded: WeakValueDictionary[tuple[int, int], Library] = WeakValueDictionary()
 
 
-def from_executable(executable: Any, meta: Meta, weights: Sequence[np.ndarray]) -> Model:
+def from_executable(
+    executable: Any,
+    meta: Meta,
+    weights: Sequence[np.ndarray],
+    prepared: Sequence[Prepared] = (),
+) -> Model:
     """Link a `tvm.compile` result, load it, and lend it the weights where they are."""
     weights = _on_lines(weights)
     with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
@@ -45,11 +57,13 @@ def from_executable(executable: Any, meta: Meta, weights: Sequence[np.ndarray]) 
         image = path.read_bytes()
         library = Library(_open(path), weights)
     addresses = [weight.__array_interface__["data"][0] for weight in weights]
-    bundle = artifact.bundle(meta, weights, addresses)
+    bundle = artifact.bundle(meta, weights, addresses, prepared)
     buffer = ctypes.create_string_buffer(bundle, len(bundle))
     bind = library.module.get_function("tvm_stitch_bind", query_imports=True)
     bind(ctypes.addressof(buffer), len(bundle))
-    save = functools.partial(artifact.write, library=image, meta=meta, weights=weights)
+    save = functools.partial(
+        artifact.write, library=image, meta=meta, weights=weights, prepared=prepared
+    )
     return Model(library, meta, save)
 
 

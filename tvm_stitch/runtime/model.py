@@ -41,12 +41,14 @@ class Model:
         ]
         self._tensors = [slot.tensor for slot in self._slots.values()]
         self._outputs = [(spec.name, spec.shape, numpy_dtype(spec.dtype)) for spec in meta.outputs]
-        self._weight_pointers = _weight_pointers(library.module) if meta.weights else frozenset()
         self._machine = VirtualMachine(library.module, tvm.cpu())
         self._main = self._machine["main"]
         # A VirtualMachine keeps its frames in itself: it cannot run twice at a time.
         self._lock = threading.Lock()
         self._lacking = cpu_features.missing(meta.cpu_features)
+        # Some weights are made by the model's own code: now, unless this CPU cannot run it.
+        runs = meta.weights and not self._lacking
+        self._weight_pointers = _weight_pointers(library.module) if runs else frozenset()
 
     @property
     def report(self) -> Report:

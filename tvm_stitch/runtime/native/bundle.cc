@@ -1,6 +1,7 @@
 // A model's weights and metadata, in place: bound by the process that compiled it, or mapped
 // from the end of the file this code was loaded from, where `export` puts them. The mapping is
-// never undone: a thread may still run the model when the process exits.
+// never undone: a thread may still run the model when the process exits. Weights that the library
+// makes of others are computed when weights are first asked for.
 #include "bundle.h"
 
 #include <dlfcn.h>
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 int stitch::threads = 1;
@@ -22,13 +24,36 @@ int stitch::threads = 1;
 namespace {
 
 constexpr char kMagic[] = "STITCHED";
+constexpr size_t kLine = 64;
+using Function = int (*)(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
+
 std::mutex mutex;
 std::string json;
 std::vector<stitch::Weight> table;
 const char* base = nullptr;  // what addresses count from
 TVMFFIObjectHandle weights = nullptr;  // ffi.Array of tensors, made when first asked for
 
-bool Read(const char* bundle, uint64_t bytes) {
+// What a weight's elements take, or -1 if no tensor has such a record.
+int64_t Bytes(const stitch::Weight& weight) {
+  if (weight.ndim < 0 || weight.ndim > 16) return -1;
+  int64_t bytes = (weight.dtype_bits * weight.dtype_lanes + 7) / 8;
+  for (int32_t axis = 0; axis < weight.ndim; ++axis) {
+    if (weight.shape[axis] < 0 || __builtin_mul_overflow(bytes, weight.shape[axis], &bytes)) {
+      return -1;
+    }
+  }
+  return bytes;
+}
+
+bool IsSound(const stitch::Weight& weight, size_t number, uint64_t memory) {
+  int64_t bytes = Bytes(weight);
+  if (bytes < 0) return false;
+  if (weight.kernel >= 0) return weight.source < number;
+  return weight.address <= memory && static_cast<uint64_t>(bytes) <= memory - weight.address;
+}
+
+// Addresses in a bundle are below `memory`.
+bool Read(const char* bundle, uint64_t bytes, uint64_t memory) {
   stitch::Header header;
   if (bytes < sizeof(header)) return false;
   memcpy(&header, bundle, sizeof(header));
@@ -38,10 +63,14 @@ bool Read(const char* bundle, uint64_t bytes) {
       start + header.weights * sizeof(stitch::Weight) > bytes) {
     return false;
   }
+  std::vector<stitch::Weight> records(header.weights);
+  if (header.weights) memcpy(records.data(), bundle + start, header.weights * sizeof(records[0]));
+  for (size_t i = 0; i < records.size(); ++i) {
+    if (!IsSound(records[i], i, memory)) return false;
+  }
   stitch::threads = static_cast<int>(header.threads);
   json.assign(bundle + sizeof(header), header.json_bytes);
-  table.resize(header.weights);
-  if (header.weights) memcpy(table.data(), bundle + start, header.weights * sizeof(table[0]));
+  table = std::move(records);
   return true;
 }
 
@@ -56,7 +85,7 @@ void Map(int file) {
   void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
   if (memory == MAP_FAILED) return;
   base = static_cast<const char*>(memory);
-  if (!Read(base + footer.bundle_offset, footer.bundle_bytes)) table.clear();
+  Read(base + footer.bundle_offset, footer.bundle_bytes, size);
 }
 
 // At load time, while the path this code came from still means the same file.
@@ -70,21 +99,53 @@ const bool own_file_mapped = [] {
   return base != nullptr;
 }();
 
+int Fail(const char* message) {
+  TVMFFIErrorSetRaisedFromCStr("RuntimeError", message);
+  return -1;
+}
+
+// A tensor of a weight's record, and room for its elements behind it if nothing stores them.
 int MakeTensor(stitch::Weight* weight, TVMFFIAny* out) {
-  auto* managed = static_cast<DLManagedTensor*>(calloc(1, sizeof(DLManagedTensor)));
+  static_assert(sizeof(DLManagedTensor) <= kLine, "elements begin a line behind it");
+  bool stored = weight->kernel < 0;
+  size_t room = stored ? 0 : (static_cast<size_t>(Bytes(*weight)) + kLine - 1) / kLine * kLine;
+  auto* managed = static_cast<DLManagedTensor*>(aligned_alloc(kLine, kLine + room));
+  if (managed == nullptr) return Fail("no memory for the model's prepared weights");
+  memset(managed, 0, kLine);
   managed->dl_tensor.data =
-      reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(base) + weight->address);
+      stored ? reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(base) + weight->address)
+             : reinterpret_cast<char*>(managed) + kLine;
   managed->dl_tensor.device = {kDLCPU, 0};
   managed->dl_tensor.ndim = weight->ndim;
   managed->dl_tensor.dtype = {weight->dtype_code, weight->dtype_bits, weight->dtype_lanes};
   managed->dl_tensor.shape = weight->shape;
-  managed->deleter = [](DLManagedTensor* self) { free(self); };
-  out->type_index = kTVMFFITensor;
-  out->zero_padding = 0;
+  // A function of this library might be gone before the tensor is.
+  managed->deleter = reinterpret_cast<void (*)(DLManagedTensor*)>(free);
   TVMFFIObjectHandle tensor = nullptr;
   int failed = TVMFFITensorFromDLPack(managed, 0, 0, &tensor);
+  out->type_index = kTVMFFITensor;
   out->v_obj = static_cast<TVMFFIObject*>(tensor);
   return failed;
+}
+
+// The function of this library that prepares weights, or null.
+Function FindKernel(int32_t number) {
+  Dl_info self;
+  if (!dladdr(&mutex, &self)) return nullptr;
+  void* library = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return nullptr;
+  std::string name = "__tvm_ffi_tvm_stitch_prepare_" + std::to_string(number);
+  auto found = reinterpret_cast<Function>(dlsym(library, name.c_str()));
+  dlclose(library);
+  return found;
+}
+
+int Prepare(const stitch::Weight& weight, TVMFFIAny source, TVMFFIAny made) {
+  Function kernel = FindKernel(weight.kernel);
+  if (kernel == nullptr) return Fail("the model's code has no function for a prepared weight");
+  TVMFFIAny arguments[] = {source, made};
+  TVMFFIAny result{};
+  return kernel(nullptr, arguments, 2, &result);
 }
 
 int MakeArray() {
@@ -93,7 +154,11 @@ int MakeArray() {
   if (TVMFFIFunctionGetGlobal(&name, &make) != 0) return -1;
   std::vector<TVMFFIAny> tensors(table.size());
   int failed = 0;
-  for (size_t i = 0; i < table.size() && !failed; ++i) failed = MakeTensor(&table[i], &tensors[i]);
+  for (size_t i = 0; i < table.size() && !failed; ++i) {
+    failed = MakeTensor(&table[i], &tensors[i]);
+    if (failed || table[i].kernel < 0) continue;
+    failed = Prepare(table[i], tensors[table[i].source], tensors[i]);
+  }
   TVMFFIAny array{};
   if (!failed) failed = TVMFFIFunctionCall(make, tensors.data(), tensors.size(), &array);
   for (TVMFFIAny& tensor : tensors) {
@@ -102,11 +167,6 @@ int MakeArray() {
   TVMFFIObjectDecRef(make);
   if (!failed) weights = array.v_obj;
   return failed;
-}
-
-int Fail(const char* message) {
-  TVMFFIErrorSetRaisedFromCStr("RuntimeError", message);
-  return -1;
 }
 
 }  // namespace
@@ -118,7 +178,8 @@ int __tvm_ffi_tvm_stitch_bind(void*, const TVMFFIAny* args, int32_t count, TVMFF
   std::lock_guard<std::mutex> lock(mutex);
   if (count != 2) return Fail("tvm_stitch_bind takes an address and a size");
   if (own_file_mapped) return Fail("this library already has its weights");
-  return Read(reinterpret_cast<const char*>(args[0].v_int64), args[1].v_int64)
+  auto* bundle = reinterpret_cast<const char*>(args[0].v_int64);
+  return Read(bundle, args[1].v_int64, UINT64_MAX)
              ? 0
              : Fail("tvm_stitch_bind was given no bundle");
 }
@@ -140,6 +201,14 @@ int __tvm_ffi_tvm_stitch_weights(void*, const TVMFFIAny*, int32_t, TVMFFIAny* re
   result->type_index = kTVMFFIArray;
   result->zero_padding = 0;
   result->v_obj = static_cast<TVMFFIObject*>(weights);
+  return 0;
+}
+
+// () -> None: give back the memory of prepared weights, until weights are asked for again.
+int __tvm_ffi_tvm_stitch_release(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (weights != nullptr) TVMFFIObjectDecRef(weights);
+  weights = nullptr;
   return 0;
 }
 

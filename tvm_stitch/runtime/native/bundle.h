@@ -13,7 +13,9 @@ struct Header {
   uint64_t weights;
 };
 
-// In a file an address counts from the file's first byte.
+// In a file an address counts from the file's first byte. A weight with a kernel has none: it is
+// made by the library's function tvm_stitch_prepare_<kernel> of weight number `source`, an earlier
+// one.
 struct Weight {
   uint64_t address;
   uint8_t dtype_code;
@@ -21,6 +23,8 @@ struct Weight {
   uint16_t dtype_lanes;
   int32_t ndim;
   int64_t shape[16];
+  int32_t kernel;  // -1 if stored
+  uint32_t source;
 };
 
 // The last bytes of an exported file.

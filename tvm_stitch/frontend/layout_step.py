@@ -1,0 +1,71 @@
+"""Operators that move, reshape or pad a weight, and what they make of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import relax, te, tirx, topi
+
+
+@dataclass(frozen=True)
+class LayoutStep:
+    """`numbers` are the order of axes of a "permute", the shape of a "reshape", or the widths of a
+    "pad" with zeros before and after each axis.
+    """
+
+    kind: str
+    numbers: tuple[int, ...]
+
+    @property
+    def moves(self) -> bool:
+        """Return whether the elements lie elsewhere afterwards."""
+        return self.kind != "reshape"
+
+    def array(self, array: np.ndarray) -> np.ndarray:
+        if self.kind == "permute":
+            return np.ascontiguousarray(array.transpose(self.numbers))
+        if self.kind == "pad":
+            return np.pad(array, list(zip(self.numbers[::2], self.numbers[1::2], strict=True)))
+        return array.reshape(self.numbers)
+
+    def tensor(self, x: te.Tensor) -> te.Tensor:
+        if self.kind == "permute":
+            return topi.transpose(x, list(self.numbers))
+        if self.kind == "pad":
+            zero = tirx.const(0, x.dtype)
+            return topi.nn.pad(x, list(self.numbers[::2]), list(self.numbers[1::2]), zero)
+        return topi.reshape(x, list(self.numbers))
+
+
+def layout_step(value: relax.Expr) -> LayoutStep | None:
+    """Return the step that an operator makes of its first argument; None if it is none.
+
+    Shapes must be static.
+    """
+    if not isinstance(value, relax.Call) or not value.args:
+        return None
+    before, after = static_shape(value.args[0]), static_shape(value)
+    if before is None or after is None:
+        return None
+    match getattr(value.op, "name", ""):
+        case "relax.permute_dims":
+            axes = value.attrs.axes
+            rank = len(before)
+            order = range(rank)[::-1] if axes is None else (int(axis) % rank for axis in axes)
+            return LayoutStep("permute", tuple(order))
+        case "relax.reshape" | "relax.expand_dims" | "relax.squeeze" | "relax.flatten":
+            return LayoutStep("reshape", after)
+        case "relax.nn.pad" if value.attrs.pad_mode == "constant" and value.attrs.pad_value == 0:
+            return LayoutStep("pad", tuple(map(int, value.attrs.pad_width)))
+    return None
+
+
+def static_shape(value: relax.Expr) -> tuple[int, ...] | None:
+    """Return the extents of a tensor whose shape is known."""
+    shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
+    if not isinstance(shape, relax.ShapeExpr):
+        return None
+    if not all(isinstance(extent, tirx.IntImm) for extent in shape.values):
+        return None
+    return tuple(map(int, shape.values))
