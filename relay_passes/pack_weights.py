@@ -55,8 +55,8 @@ class PackWeights:
     kernels made when the model is loaded. Those that something else reads too stay as they are;
     with `prepares`, which says that both follow, products of several rows get panels of them too.
     What each run makes is laid out only where its lines collide in the caches and are read often.
-    Columns that fill no whole panels are padded, and the result cut, if the weight is beyond L2 and
-    hardly grows. Runs before LegalizeOps.
+    Columns that fill no whole panels are padded, and the result cut, if the weight hardly grows.
+    Runs before LegalizeOps.
     """
 
     def __init__(self, device: Device | None = None, prepares: bool = False) -> None:
