@@ -8,6 +8,7 @@ once).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -25,12 +26,14 @@ from . import convolution
 from .choose_winograd import choose_winograd
 from .convolution import Window
 from .graph_functions import graph_functions
+from .transposed_convolution import convolve_transposed, cropped, gathers, refuse_transposed
 from .weights import Weights, is_product, key_of, pack_alike, shape_of
 from .winograd import Filtering, convolve_winograd, panels
 
 _PAGE_BYTES = 4096
 _FULL_SETS = 512  # lines a page apart in a cache of 2 MiB and 16 ways: 32 sets of it
 _READINGS = 64  # rows that repay the copy of a panel: five blocks of 14 read it
+_LEAST_OUTS = 4
 _MOST_PADDING = 8  # columns for each that is padded: memory and arithmetic grow by an eighth
 
 
@@ -43,6 +46,7 @@ class PackWeights:
              call_tir(packed_matmul, (x, panels))
              conv2d(x, w[O, I, H, W])     # channels last
           -> call_tir(packed_conv, (x, ...w[O // lanes, H, W, I, lanes]))
+             grouped, transposed and depthwise ones likewise
              or, where that is predicted to pay, of a 3x3 kernel
              call_tir(convolve_winograd, (x, ...(w[O, I, 9] @ G)[6, 6, O // lanes, I, lanes]))
 
@@ -114,6 +118,8 @@ class _Packer(relax.PyExprMutator):
         if call.op.name == "relax.matmul":
             pays = known or _pays(*call.args)
             return self._product(call, *call.args) if pays else call
+        if call.op.name in convolution.TRANSPOSED:
+            return self._transposed(call, *call.args)
         return self._convolution(call, *call.args) if known else call
 
     def _product(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
@@ -154,23 +160,53 @@ class _Packer(relax.PyExprMutator):
         channels, depth, *sizes = shape_of(weight)
         if key_of(weight) in self._filtered:
             return self._winograd(x, weight, at, self._filtered[key_of(weight)])
-        taps = [number + 2 for number in range(len(sizes))]
-        if int(call.attrs.groups) == channels and depth == 1:
+        taps, groups = [number + 2 for number in range(len(sizes))], int(call.attrs.groups)
+        if groups == channels and depth == 1:
             kernel = self._laid_out(weight, (channels, 1, *sizes), (1, *taps, 0))
             function = convolution.convolve_depthwise
+            name = "convolve_depthwise"
         else:
-            lanes = panel_lanes(channels, str(weight.ty.dtype), self._device)
-            if lanes is None or int(call.attrs.groups) != 1:
+            lanes = self._lanes(channels // groups, str(weight.ty.dtype))
+            if lanes is None:
                 return call
             blocks = (channels // lanes, lanes, depth, *sizes)
             kernel = self._laid_out(weight, blocks, (0, *(t + 1 for t in taps), 2, 1))
-            function = convolution.convolve
+            function = functools.partial(convolution.convolve, groups=groups)
+            name = "convolve"
         image, at = convolution.padded(self.builder_, x, sizes, at)
 
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return function(x, kernel, at)
 
-        return self.builder_.call_te(compute, image, kernel, primfunc_name_hint=function.__name__)
+        return self.builder_.call_te(compute, image, kernel, primfunc_name_hint=name)
+
+    def _transposed(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
+        """Return the gathers of a channels-last one: TVM has no kernel of that layout."""
+        if refuse_transposed(call, convolution.CHANNELS_LAST) is not None:
+            return call
+        at, groups = gathers(call), int(call.attrs.groups)
+        depth, outs, *sizes = shape_of(weight)
+        lanes = self._lanes(outs, str(weight.ty.dtype)) or outs
+        blocks = (groups, depth // groups, outs // lanes, lanes, *sizes)
+        taps = [number + 4 for number in range(len(sizes))]
+        kernel = self._laid_out(weight, blocks, (0, 2, *taps, 1, 3))
+
+        def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
+            return convolve_transposed(x, kernel, at)
+
+        name = convolve_transposed.__name__
+        whole = self.builder_.call_te(compute, x, kernel, primfunc_name_hint=name)
+        return cropped(self.builder_, whole, at)
+
+    def _lanes(self, outs: int, dtype: str) -> int | None:
+        """Return the channels of a panel, None if they are too few for lanes.
+
+        Those that fill no whole panels are one: the last strip of lanes reaches back.
+        """
+        if outs < _LEAST_OUTS:
+            return None
+        widest = lanes_of(self._device, outs, dtype)
+        return outs if outs % widest else widest
 
     def _winograd(self, x: relax.Expr, weight: relax.Expr, at: Window, by: Filtering) -> relax.Call:
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:

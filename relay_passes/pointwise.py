@@ -18,7 +18,7 @@ from tir_schedules.cpu.contraction import lanes_of
 from tir_schedules.device import Device
 
 from .channels_last import CARRIED
-from .convolution import CHANNELS_FIRST, KERNEL, SPATIAL
+from .convolution import CHANNELS_FIRST, KERNEL, SPATIAL, TRANSPOSED
 from .graph_functions import graph_functions
 from .weights import pack_alike
 
@@ -59,7 +59,7 @@ def _alone(func: relax.Function) -> set[relax.Var]:
 
     convolutions: list[relax.Var] = []
     for var, call in _calls(func):
-        if call.op.name in SPATIAL:
+        if call.op.name in SPATIAL or call.op.name in TRANSPOSED:
             convolutions.append(var)
             carried = call.args[:1]
         elif call.op.name in CARRIED:
@@ -95,6 +95,8 @@ class _Rewriter(relax.PyExprMutator):
         super().visit_var_binding_(binding)
 
     def _is_product(self, call: relax.Call) -> bool:
+        if call.op.name not in SPATIAL:
+            return False
         attrs, rank = call.attrs, SPATIAL[call.op.name]
         first = CHANNELS_FIRST[rank]
         if attrs.data_layout != first or attrs.kernel_layout != KERNEL[rank]:
