@@ -19,21 +19,20 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from tir_schedules.analysis.expr import dtype_bytes
-from tir_schedules.cpu.contraction import depth_block, lanes_of, panel_lanes
+from tir_schedules.cpu.contraction import LEAST_LANES, depth_block, lanes_of, panel_lanes
 from tir_schedules.device import Device
 
 from . import convolution
 from .choose_winograd import choose_winograd
 from .convolution import Window
 from .graph_functions import graph_functions
-from .transposed_convolution import convolve_transposed, cropped, gathers, refuse_transposed
+from .transposed_convolution import convolve_transposed, gathers, refuse_transposed
 from .weights import Weights, is_product, key_of, pack_alike, shape_of
 from .winograd import Filtering, convolve_winograd, panels
 
 _PAGE_BYTES = 4096
 _FULL_SETS = 512  # lines a page apart in a cache of 2 MiB and 16 ways: 32 sets of it
 _READINGS = 64  # rows that repay the copy of a panel: five blocks of 14 read it
-_LEAST_OUTS = 4
 _MOST_PADDING = 8  # columns for each that is padded: memory and arithmetic grow by an eighth
 
 
@@ -163,14 +162,13 @@ class _Packer(relax.PyExprMutator):
         taps, groups = [number + 2 for number in range(len(sizes))], int(call.attrs.groups)
         if groups == channels and depth == 1:
             kernel = self._laid_out(weight, (channels, 1, *sizes), (1, *taps, 0))
-            function = convolution.convolve_depthwise
+            function, extra = convolution.convolve_depthwise, 0
             name = "convolve_depthwise"
         else:
-            lanes = self._lanes(channels // groups, str(weight.ty.dtype))
-            if lanes is None:
-                return call
-            blocks = (channels // lanes, lanes, depth, *sizes)
-            kernel = self._laid_out(weight, blocks, (0, *(t + 1 for t in taps), 2, 1))
+            lanes, extra = self._lanes(channels // groups, groups, str(weight.ty.dtype))
+            blocks = ((channels + extra) // lanes, lanes, depth, *sizes)
+            order, edges = (0, *(t + 1 for t in taps), 2, 1), [0, extra] + [0, 0] * (1 + len(taps))
+            kernel = self._laid_out(weight, blocks, order, edges)
             function = functools.partial(convolution.convolve, groups=groups)
             name = "convolve"
         image, at = convolution.padded(self.builder_, x, sizes, at)
@@ -178,7 +176,9 @@ class _Packer(relax.PyExprMutator):
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return function(x, kernel, at)
 
-        return self.builder_.call_te(compute, image, kernel, primfunc_name_hint=name)
+        whole = self.builder_.call_te(compute, image, kernel, primfunc_name_hint=name)
+        *image, _ = wanted = shape_of(call)
+        return self._cut(whole, [*image, channels + extra], wanted)
 
     def _transposed(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
         """Return the gathers of a channels-last one: TVM has no kernel of that layout."""
@@ -186,27 +186,39 @@ class _Packer(relax.PyExprMutator):
             return call
         at, groups = gathers(call), int(call.attrs.groups)
         depth, outs, *sizes = shape_of(weight)
-        lanes = self._lanes(outs, str(weight.ty.dtype)) or outs
-        blocks = (groups, depth // groups, outs // lanes, lanes, *sizes)
+        lanes, extra = self._lanes(outs, groups, str(weight.ty.dtype))
+        blocks = (groups, depth // groups, (outs + extra) // lanes, lanes, *sizes)
         taps = [number + 4 for number in range(len(sizes))]
-        kernel = self._laid_out(weight, blocks, (0, 2, *taps, 1, 3))
+        edges = [0, 0, 0, extra] + [0, 0] * len(sizes)
+        kernel = self._laid_out(weight, blocks, (0, 2, *taps, 1, 3), edges)
 
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return convolve_transposed(x, kernel, at)
 
         name = convolve_transposed.__name__
         whole = self.builder_.call_te(compute, x, kernel, primfunc_name_hint=name)
-        return cropped(self.builder_, whole, at)
+        lines = [axis.places * axis.stride for axis in at]
+        made = [shape_of(call)[0], *lines, groups * outs + extra]
+        return self._cut(whole, made, shape_of(call))
 
-    def _lanes(self, outs: int, dtype: str) -> int | None:
-        """Return the channels of a panel, None if they are too few for lanes.
+    def _cut(self, whole: relax.Call, made: list[int], wanted: list[int]) -> relax.Call:
+        """Return the image that was wanted of one that was made."""
+        axes = [a for a, size in enumerate(made) if size != wanted[a]]
+        if not axes:
+            return whole
+        ends = [wanted[a] for a in axes]
+        return relax.op.strided_slice(self.builder_.emit(whole), axes, [0] * len(axes), ends)
 
-        Those that fill no whole panels are one: the last strip of lanes reaches back.
+    def _lanes(self, outs: int, groups: int, dtype: str) -> tuple[int, int]:
+        """Return the channels of a panel, and how many of them are added.
+
+        Those that fill no whole panels are one: its last strip of lanes reaches back. Too few for
+        lanes get some more, unless they are a group's, whose results would not be in one piece.
         """
-        if outs < _LEAST_OUTS:
-            return None
+        if outs < LEAST_LANES and groups == 1:
+            return LEAST_LANES, LEAST_LANES - outs
         widest = lanes_of(self._device, outs, dtype)
-        return outs if outs % widest else widest
+        return (outs if outs % widest else widest), 0
 
     def _winograd(self, x: relax.Expr, weight: relax.Expr, at: Window, by: Filtering) -> relax.Call:
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:

@@ -33,7 +33,8 @@ class PointwiseProducts:
     rewrite: conv2d(x[N, C, H, W], w[O, C, 1, 1], strides=[s, s])
           -> reshape(matmul(reshape(w), reshape(strided_slice(x, s))), [N, O, H / s, W / s])
 
-    Images whose pixels fill no whole strips of lanes stay convolutions. Runs before ChannelsLast.
+    Groups are a batch of products. Images whose pixels fill no whole strips of lanes stay
+    convolutions. Runs before ChannelsLast.
     """
 
     def __init__(self, device: Device | None = None) -> None:
@@ -106,7 +107,9 @@ class _Rewriter(relax.PyExprMutator):
         if not pack_alike(*call.args):
             return False
         taps = [int(n) for n in call.args[1].ty.shape.values[2:]]
-        if set(taps) != {1} or any(map(int, attrs.padding)) or int(attrs.groups) != 1:
+        if set(taps) != {1} or any(map(int, attrs.padding)):
+            return False
+        if int(call.args[1].ty.shape.values[1]) == 1 < int(attrs.groups):
             return False
         pixels = math.prod(int(n) for n in call.ty.shape.values[2:])
         whole = lanes_of(self._device, _MANY, str(call.ty.dtype))
@@ -122,8 +125,10 @@ class _Rewriter(relax.PyExprMutator):
             ends = [int(n) for n in x.ty.shape.values[2:]]
             cut = relax.op.strided_slice(x, axes, [0] * len(steps), ends, steps)
             x = self.builder_.emit(cut)
-        pixels = math.prod(shape[2:])
-        matrix = self.builder_.emit(relax.op.reshape(weight, (outer, inner)))
-        image = self.builder_.emit(relax.op.reshape(x, (shape[0], inner, pixels)))
+        pixels, groups = math.prod(shape[2:]), int(call.attrs.groups)
+        split = (groups,) if groups > 1 else ()
+        matrices = (*split, outer // groups, inner)
+        matrix = self.builder_.emit(relax.op.reshape(weight, matrices))
+        image = self.builder_.emit(relax.op.reshape(x, (shape[0], *split, inner, pixels)))
         made = self.builder_.emit(relax.op.matmul(matrix, image))
         return relax.op.reshape(made, shape)

@@ -103,12 +103,3 @@ def convolve_transposed(x: te.Tensor, packed: te.Tensor, at: Sequence[Gather]) -
     made = [axis.places * axis.stride for axis in at]
     shape = (x.shape[0], *made, groups * blocks * lanes)
     return te.compute(shape, point, "convolve_transposed")
-
-
-def cropped(builder: relax.BlockBuilder, image: relax.Expr, at: Sequence[Gather]) -> relax.Expr:
-    """Return the image without the pixels that only made its strides whole."""
-    if all(axis.made == axis.places * axis.stride for axis in at):
-        return image
-    axes = [number + 1 for number in range(len(at))]
-    ends = [axis.made for axis in at]
-    return relax.op.strided_slice(builder.emit(image), axes, [0] * len(at), ends)
