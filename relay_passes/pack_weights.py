@@ -160,8 +160,10 @@ class _Packer(relax.PyExprMutator):
         if key_of(weight) in self._filtered:
             return self._winograd(x, weight, at, self._filtered[key_of(weight)])
         taps, groups = [number + 2 for number in range(len(sizes))], int(call.attrs.groups)
-        if groups == channels and depth == 1:
+        if depth == 1 < groups:
             kernel = self._laid_out(weight, (channels, 1, *sizes), (1, *taps, 0))
+            if channels > groups:
+                x = self.builder_.emit(relax.op.repeat(x, channels // groups, len(sizes) + 1))
             function, extra = convolution.convolve_depthwise, 0
             name = "convolve_depthwise"
         else:

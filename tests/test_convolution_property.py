@@ -148,6 +148,11 @@ def test_a_convolution_with_its_bias_and_relu_is_one_register_tile(
     checked(model)
 
 
+def test_a_depthwise_convolution_of_several_channels_each_repeats_them_in_its_kernel():
+    model = convolution((64, 128), square(28, 3, pads=(1, 1)), groups=64, behind=True)
+    assert any("repeat_convolve_depthwise" in name for name in checked(model))
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("outs", [1, 3])
 def test_a_few_channels_are_made_eight_and_cut(outs, transposed):
