@@ -15,8 +15,12 @@ from tvm import ir, relax
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
-from .convolution import CHANNELS_FIRST, CHANNELS_LAST, KERNEL, SPATIAL
+from tir_schedules.cpu.contraction import LEAST_LANES
+
+from .convolution import CHANNELS_FIRST, CHANNELS_LAST, KERNEL, SPATIAL, TRANSPOSED
 from .graph_functions import graph_functions
+from .transposed_convolution import refuse_transposed
+from .weights import pack_alike
 
 _UNARY = frozenset(
     f"relax.{name}"
@@ -92,6 +96,8 @@ class _Carrier(relax.PyExprMutator):
         name = call.op.name if isinstance(call.op, ir.Op) else ""
         if name in SPATIAL:
             return self._convolution(call, SPATIAL[name])
+        if name in TRANSPOSED:
+            return self._transposed(call, TRANSPOSED[name])
         if not any(a in self._twins for a in call.args if isinstance(a, relax.Var)):
             return None
         if name in _UNARY:
@@ -118,8 +124,7 @@ class _Carrier(relax.PyExprMutator):
             return None
         if attrs.out_layout not in ("", first) or attrs.out_dtype is not None:
             return None
-        # By itself a depthwise convolution has its lanes along a line of the image.
-        if int(attrs.groups) > 1 and call.args[0] not in self._twins:
+        if self._is_better_alone(call):
             return None
         function = getattr(relax.op.nn, f"conv{rank}d")
         return function(
@@ -132,6 +137,24 @@ class _Carrier(relax.PyExprMutator):
             data_layout=CHANNELS_LAST[rank],
             kernel_layout=KERNEL[rank],
         )
+
+    def _transposed(self, call: relax.Call, rank: int) -> relax.Expr | None:
+        if refuse_transposed(call, CHANNELS_FIRST) is not None or _is_depthwise(call):
+            return None
+        names = ("strides", "padding", "output_padding", "dilation", "groups", "kernel_layout")
+        options = {name: getattr(call.attrs, name) for name in names}
+        function = getattr(relax.op.nn, f"conv{rank}d_transpose")
+        image, weight = self._twin(call.args[0]), self.visit_expr(call.args[1])
+        return function(image, weight, data_layout=CHANNELS_LAST[rank], **options)
+
+    def _is_better_alone(self, call: relax.Call) -> bool:
+        """Return whether lanes along a line of the image are better than a group's few channels."""
+        groups, channels = int(call.attrs.groups), int(call.args[1].ty.shape.values[0])
+        if groups == 1 or call.args[0] in self._twins:
+            return False
+        if _is_depthwise(call) or not pack_alike(*call.args):
+            return True
+        return channels // groups < LEAST_LANES and set(map(int, call.attrs.strides)) == {1}
 
     def _pool(self, call: relax.Call) -> relax.Expr | None:
         attrs = call.attrs
@@ -161,6 +184,11 @@ class _Carrier(relax.PyExprMutator):
         if isinstance(value, relax.Var):
             self._twins[value] = made
         return made
+
+
+def _is_depthwise(call: relax.Call) -> bool:
+    groups = int(call.attrs.groups)
+    return groups == int(call.args[0].ty.shape.values[1]) > 1
 
 
 def _to_last(rank: int) -> Sequence[int]:

@@ -14,6 +14,7 @@ from tvm import relax, te, tirx
 from tir_schedules.cpu.padding import MOST_TAPS
 
 SPATIAL = {"relax.nn.conv1d": 1, "relax.nn.conv2d": 2, "relax.nn.conv3d": 3}
+TRANSPOSED = {f"relax.nn.conv{rank}d_transpose": rank for rank in (1, 2, 3)}
 CHANNELS_FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 CHANNELS_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 KERNEL = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
@@ -60,19 +61,21 @@ def padded(
     return image, replace(at, before=none, after=none)
 
 
-def convolve(x: te.Tensor, packed: te.Tensor, at: Window) -> te.Tensor:
+def convolve(x: te.Tensor, packed: te.Tensor, at: Window, groups: int = 1) -> te.Tensor:
     """Return the convolution of a channels-last x with a packed kernel.
 
-    The kernel's shape is (O // lanes, *window, I, lanes).
+    The kernel's shape is (O // lanes, *window, I, lanes), I being the channels of a group.
     """
     blocks, *sizes, depth, lanes = (int(n) for n in packed.shape)
+    made = blocks * lanes // groups  # by each group
     taps = [te.reduce_axis((0, n), f"w{number}") for number, n in enumerate(sizes)]
     k = te.reduce_axis((0, depth), "k")
 
     def point(n: te.Var, *index: te.Var) -> te.Expr:
         *pixel, channel = index
         weight = packed[(channel // lanes, *taps, k, channel % lanes)]
-        return te.sum(read(x, n, pixel, taps, k, at) * weight, axis=[*taps, k])
+        source = channel // made * depth + k
+        return te.sum(read(x, n, pixel, taps, source, at) * weight, axis=[*taps, k])
 
     shape = (x.shape[0], *_out_sizes(x, sizes, at), blocks * lanes)
     return te.compute(shape, point, "packed_conv")

@@ -8,6 +8,7 @@ once).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -18,13 +19,14 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from tir_schedules.analysis.expr import dtype_bytes
-from tir_schedules.cpu.contraction import depth_block, lanes_of, panel_lanes
+from tir_schedules.cpu.contraction import LEAST_LANES, depth_block, lanes_of, panel_lanes
 from tir_schedules.device import Device
 
 from . import convolution
 from .choose_winograd import Site, choose_winograd, site_of
 from .convolution import Window
 from .graph_functions import graph_functions
+from .transposed_convolution import convolve_transposed, gathers, refuse_transposed
 from .weights import Weights, is_product, key_of, pack_alike, shape_of
 from .winograd import Filtering, convolve_winograd, transform_kernel, transformed_kernel
 
@@ -47,6 +49,7 @@ class PackWeights:
              call_tir(packed_matmul, (x, panels))
              conv2d(x, w[O, I, H, W])     # channels last
           -> call_tir(packed_conv, (x, ...w[O // lanes, H, W, I, lanes]))
+             grouped, transposed and depthwise ones likewise
              or, where that is predicted to pay, of a 3x3 kernel
              call_tir(convolve_winograd, (x, call_tir(transform_kernel, (w,))))
 
@@ -120,6 +123,8 @@ class _Packer(relax.PyExprMutator):
             return call
         x, right = call.args
         known = key_of(right) in self._weights.own
+        if call.op.name in convolution.TRANSPOSED:
+            return self._transposed(call, x, right)
         if call.op.name != "relax.matmul":
             return self._convolution(call, x, right) if known else call
         prepared = self._prepares and self._weights.holds(right) and _rows(x, right) >= _SEVERAL
@@ -164,23 +169,68 @@ class _Packer(relax.PyExprMutator):
         by = self._filtered.get(site_of(call, at))
         if by is not None:
             return self._winograd(x, weight, at, by)
-        taps = [number + 2 for number in range(len(sizes))]
-        if int(call.attrs.groups) == channels and depth == 1:
+        taps, groups = [number + 2 for number in range(len(sizes))], int(call.attrs.groups)
+        if depth == 1 < groups:
             kernel = self._laid_out(weight, (channels, 1, *sizes), (1, *taps, 0))
-            function = convolution.convolve_depthwise
+            if channels > groups:
+                x = self.builder_.emit(relax.op.repeat(x, channels // groups, len(sizes) + 1))
+            function, extra = convolution.convolve_depthwise, 0
+            name = "convolve_depthwise"
         else:
-            lanes = panel_lanes(channels, str(weight.ty.dtype), self._device)
-            if lanes is None or int(call.attrs.groups) != 1:
-                return call
-            blocks = (channels // lanes, lanes, depth, *sizes)
-            kernel = self._laid_out(weight, blocks, (0, *(t + 1 for t in taps), 2, 1))
-            function = convolution.convolve
+            lanes, extra = self._lanes(channels // groups, groups, str(weight.ty.dtype))
+            blocks = ((channels + extra) // lanes, lanes, depth, *sizes)
+            order, edges = (0, *(t + 1 for t in taps), 2, 1), [0, extra] + [0, 0] * (1 + len(taps))
+            kernel = self._laid_out(weight, blocks, order, edges)
+            function = functools.partial(convolution.convolve, groups=groups)
+            name = "convolve"
         image, at = convolution.padded(self.builder_, x, sizes, at)
 
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return function(x, kernel, at)
 
-        return self.builder_.call_te(compute, image, kernel, primfunc_name_hint=function.__name__)
+        whole = self.builder_.call_te(compute, image, kernel, primfunc_name_hint=name)
+        *image, _ = wanted = shape_of(call)
+        return self._cut(whole, [*image, channels + extra], wanted)
+
+    def _transposed(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
+        """Return the gathers of a channels-last one: TVM has no kernel of that layout."""
+        if refuse_transposed(call, convolution.CHANNELS_LAST) is not None:
+            return call
+        at, groups = gathers(call), int(call.attrs.groups)
+        depth, outs, *sizes = shape_of(weight)
+        lanes, extra = self._lanes(outs, groups, str(weight.ty.dtype))
+        blocks = (groups, depth // groups, (outs + extra) // lanes, lanes, *sizes)
+        taps = [number + 4 for number in range(len(sizes))]
+        edges = [0, 0, 0, extra] + [0, 0] * len(sizes)
+        kernel = self._laid_out(weight, blocks, (0, 2, *taps, 1, 3), edges)
+
+        def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
+            return convolve_transposed(x, kernel, at)
+
+        name = convolve_transposed.__name__
+        whole = self.builder_.call_te(compute, x, kernel, primfunc_name_hint=name)
+        lines = [axis.places * axis.stride for axis in at]
+        made = [shape_of(call)[0], *lines, groups * outs + extra]
+        return self._cut(whole, made, shape_of(call))
+
+    def _cut(self, whole: relax.Call, made: list[int], wanted: list[int]) -> relax.Call:
+        """Return the image that was wanted of one that was made."""
+        axes = [a for a, size in enumerate(made) if size != wanted[a]]
+        if not axes:
+            return whole
+        ends = [wanted[a] for a in axes]
+        return relax.op.strided_slice(self.builder_.emit(whole), axes, [0] * len(axes), ends)
+
+    def _lanes(self, outs: int, groups: int, dtype: str) -> tuple[int, int]:
+        """Return the channels of a panel, and how many of them are added.
+
+        Those that fill no whole panels are one: its last strip of lanes reaches back. Too few for
+        lanes get some more, unless they are a group's, whose results would not be in one piece.
+        """
+        if outs < LEAST_LANES and groups == 1:
+            return LEAST_LANES, LEAST_LANES - outs
+        widest = lanes_of(self._device, outs, dtype)
+        return (outs if outs % widest else widest), 0
 
     def _winograd(self, x: relax.Expr, weight: relax.Expr, at: Window, by: Filtering) -> relax.Call:
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:

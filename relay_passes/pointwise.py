@@ -18,7 +18,7 @@ from tir_schedules.cpu.contraction import lanes_of
 from tir_schedules.device import Device
 
 from .channels_last import CARRIED
-from .convolution import CHANNELS_FIRST, KERNEL, SPATIAL
+from .convolution import CHANNELS_FIRST, KERNEL, SPATIAL, TRANSPOSED
 from .graph_functions import graph_functions
 from .weights import pack_alike
 
@@ -33,7 +33,8 @@ class PointwiseProducts:
     rewrite: conv2d(x[N, C, H, W], w[O, C, 1, 1], strides=[s, s])
           -> reshape(matmul(reshape(w), reshape(strided_slice(x, s))), [N, O, H / s, W / s])
 
-    Images whose pixels fill no whole strips of lanes stay convolutions. Runs before ChannelsLast.
+    Groups are a batch of products. Images whose pixels fill no whole strips of lanes stay
+    convolutions. Runs before ChannelsLast.
     """
 
     def __init__(self, device: Device | None = None) -> None:
@@ -59,7 +60,7 @@ def _alone(func: relax.Function) -> set[relax.Var]:
 
     convolutions: list[relax.Var] = []
     for var, call in _calls(func):
-        if call.op.name in SPATIAL:
+        if call.op.name in SPATIAL or call.op.name in TRANSPOSED:
             convolutions.append(var)
             carried = call.args[:1]
         elif call.op.name in CARRIED:
@@ -95,6 +96,8 @@ class _Rewriter(relax.PyExprMutator):
         super().visit_var_binding_(binding)
 
     def _is_product(self, call: relax.Call) -> bool:
+        if call.op.name not in SPATIAL:
+            return False
         attrs, rank = call.attrs, SPATIAL[call.op.name]
         first = CHANNELS_FIRST[rank]
         if attrs.data_layout != first or attrs.kernel_layout != KERNEL[rank]:
@@ -104,7 +107,9 @@ class _Rewriter(relax.PyExprMutator):
         if not pack_alike(*call.args):
             return False
         taps = [int(n) for n in call.args[1].ty.shape.values[2:]]
-        if set(taps) != {1} or any(map(int, attrs.padding)) or int(attrs.groups) != 1:
+        if set(taps) != {1} or any(map(int, attrs.padding)):
+            return False
+        if int(call.args[1].ty.shape.values[1]) == 1 < int(attrs.groups):
             return False
         pixels = math.prod(int(n) for n in call.ty.shape.values[2:])
         whole = lanes_of(self._device, _MANY, str(call.ty.dtype))
@@ -120,8 +125,10 @@ class _Rewriter(relax.PyExprMutator):
             ends = [int(n) for n in x.ty.shape.values[2:]]
             cut = relax.op.strided_slice(x, axes, [0] * len(steps), ends, steps)
             x = self.builder_.emit(cut)
-        pixels = math.prod(shape[2:])
-        matrix = self.builder_.emit(relax.op.reshape(weight, (outer, inner)))
-        image = self.builder_.emit(relax.op.reshape(x, (shape[0], inner, pixels)))
+        pixels, groups = math.prod(shape[2:]), int(call.attrs.groups)
+        split = (groups,) if groups > 1 else ()
+        matrices = (*split, outer // groups, inner)
+        matrix = self.builder_.emit(relax.op.reshape(weight, matrices))
+        image = self.builder_.emit(relax.op.reshape(x, (shape[0], *split, inner, pixels)))
         made = self.builder_.emit(relax.op.matmul(matrix, image))
         return relax.op.reshape(made, shape)

@@ -9,7 +9,7 @@ from tvm import ir, relax
 
 from tir_schedules.analysis.expr import dtype_bytes
 
-from .convolution import SPATIAL
+from .convolution import SPATIAL, TRANSPOSED
 
 _DTYPES = ("float32", "float64")
 
@@ -87,7 +87,7 @@ def pack_alike(x: relax.Expr, right: relax.Expr) -> bool:
 
 def is_product(call: relax.Call) -> bool:
     name = call.op.name if isinstance(call.op, ir.Op) else ""
-    return name == "relax.matmul" or name in SPATIAL
+    return name == "relax.matmul" or name in SPATIAL or name in TRANSPOSED
 
 
 def key_of(weight: relax.Expr) -> object:

@@ -1,7 +1,8 @@
 """Time every distinct convolution of ResNet-50 and MobileNetV2 against oneDNN and MLAS.
 
-python scripts/bench_conv.py                  # docs/results/bench_conv.{json,md}
+python scripts/bench_conv.py --names resnet50,mobilenetv2    # docs/results/bench_conv.{json,md}
 python scripts/bench_conv.py --names resnet50 --threads 1
+python scripts/bench_conv.py --names other --output others   # groups, 1-D, 3-D, odd channels
 """
 
 from __future__ import annotations
@@ -57,6 +58,22 @@ class Geometry:
         return g.model()
 
 
+OTHERS = (
+    Geometry((128, 128), (56, 56), (3, 3), (1, 1), (1,) * 4, 32),  # ResNeXt-50 32x4d
+    Geometry((512, 512), (14, 14), (3, 3), (1, 1), (1,) * 4, 32),
+    Geometry((144, 144), (28, 28), (3, 3), (1, 1), (1,) * 4, 6),  # RegNetX
+    Geometry((272, 272), (28, 28), (1, 1), (1, 1), (0,) * 4, 4),  # ShuffleNet
+    Geometry((96, 256), (27, 27), (5, 5), (1, 1), (2,) * 4, 2),  # AlexNet
+    Geometry((96, 96), (56, 56), (7, 7), (1, 1), (3,) * 4, 96),  # ConvNeXt-T
+    Geometry((1, 512), (16000,), (10,), (5,), (0, 0), 1),  # wav2vec 2.0
+    Geometry((256, 256), (500,), (31,), (1,), (15, 15), 256),  # Conformer
+    Geometry((64, 64), (8, 56, 56), (3, 3, 3), (1, 1, 1), (1,) * 6, 1),  # R3D-18
+    Geometry((3, 768), (224, 224), (16, 16), (16, 16), (0,) * 4, 1),  # ViT-B/16
+    Geometry((64, 63), (56, 56), (3, 3), (1, 1), (1,) * 4, 1),  # channels that fill no registers
+    Geometry((64, 3), (112, 112), (9, 9), (1, 1), (4,) * 4, 1),  # an image made
+)
+
+
 def geometries(model: onnx.ModelProto) -> Iterator[Geometry]:
     """Return each distinct convolution of a model, in order of first use."""
     inferred = onnx.shape_inference.infer_shapes(model).graph
@@ -83,6 +100,9 @@ def cases() -> Iterator[Case]:
             for batch in BATCHES:
                 make = partial(geometry.model, batch)
                 yield Case(name, f"{batch} x {geometry}", geometry.flops(batch), make)
+    for geometry in OTHERS:
+        make = partial(geometry.model, 1)
+        yield Case("other", f"1 x {geometry}", geometry.flops(1), make)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,15 @@ def test_a_depthwise_convolution_by_itself_stays_as_it_is():
     checked(g.model())
 
 
+@pytest.mark.parametrize(("groups", "turned"), [(16, False), (4, True)])
+def test_a_lone_convolution_of_groups_is_turned_where_they_fill_lanes(groups, turned):
+    g = Graph("groups")
+    y = g.op("Relu", conv(g, g.input("x", (1, 64, 20, 19)), 64, 64, groups=groups))
+    g.output(y, "y", (1, 64, 20, 19))
+    assert ("relax.permute_dims" in operators(g.model())) == turned
+    checked(g.model())
+
+
 def test_a_graph_without_convolutions_is_left_alone():
     model = zoo.subgraph("softmax", (4, 96))
     assert operators(model).count("relax.permute_dims") == 0

@@ -65,8 +65,17 @@ def test_pointwise_convolutions_of_any_shape_are_right(batch, depth, channels, p
     checked(convolution((batch, depth, *pixels), channels, stride).model())
 
 
-def test_a_pointwise_convolution_is_one_kernel_with_a_register_tile():
-    model = convolution((2, 64, 56, 56), 96).model()
+@pytest.mark.parametrize("image", [(1, 60, 32, 32), (2, 32, 8, 64), (1, 96, 64)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_pointwise_convolutions_of_groups_are_batches_of_products(image, stride):
+    model = convolution(image, 24, stride, groups=4).model()
+    assert "relax.matmul" in operators(model)
+    checked(model)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_a_pointwise_convolution_is_one_kernel_with_a_register_tile(groups):
+    model = convolution((2, 64, 56, 56), 96, groups=groups).model()
     assert tvm_stitch.explain(model, threads=2).kernels == 1
     (group,) = (g for g in kernels(model) if len(g.nodes) > 1)
     reason, plan = accepted_plan(group.kernel(), sc.device(2))
@@ -78,7 +87,7 @@ def test_a_pointwise_convolution_is_one_kernel_with_a_register_tile():
     "model",
     [
         pytest.param(convolution((1, 16, 32, 32), 32, size=3), id="window"),
-        pytest.param(convolution((1, 32, 32, 32), 32, groups=4), id="groups"),
+        pytest.param(convolution((1, 32, 32, 32), 32, groups=32), id="depthwise"),
         pytest.param(convolution((1, 32, 14, 14), 32), id="ragged pixels"),
         pytest.param(convolution((1, 64, 1, 1), 64), id="one pixel"),
         pytest.param(convolution((2, 32, 4, 4), 32), id="half a strip"),

@@ -15,12 +15,15 @@ _COMPARE = frozenset(("LT", "LE", "GT", "GE"))
 def padded_sum(stage: Stage) -> tuple[Expr, tuple[Op, ...]] | None:
     """Return a term without its bounds, and the comparisons that bound the terms that count.
 
-    None if the stage is no sum of `if_then_else(bounds, x, 0) * y`. What is left out is a product
-    with zero, so that a weight of infinity or NaN does not show in the padding.
+    None if the stage is no sum of `if_then_else(bounds, x, 0) * y`, nor of such a choice of whole
+    products. What is left out is a product with zero, so that a weight of infinity or NaN does not
+    show in the padding.
     """
     if stage.reduction is None or stage.reduction.kind != "sum":
         return None
     value = stage.value
+    if (whole := _bounded(value)) is not None:
+        return whole
     if not isinstance(value, Op) or value.name != "Mul":
         return None
     for side, factor in enumerate(value.args):

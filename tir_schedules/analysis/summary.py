@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from .expr import Expr, Load, Op, Tensor, walk
+from .expr import Expr, Load, Op, Tensor, Term, walk
 from .index import normalize
+from .padding import padded_sum
 from .parse import read_prim_func
 from .stage import Kernel, Refusal, Stage, fresh_axes, rebind
 
@@ -59,29 +60,39 @@ def op_class(kernel: Kernel | Refusal) -> str:
 
 def is_contraction(stage: Stage) -> bool:
     """Return whether the stage sums products of two tensors over different spatial axes."""
-    value = stage.value
-    while isinstance(value, Op) and value.name == "Cast":
-        value = value.args[0]
     if stage.reduction is None or stage.reduction.kind != "sum":
         return False
+    inside = padded_sum(stage)
+    value = stage.value if inside is None else inside[0]
+    while isinstance(value, Op) and value.name == "Cast":
+        value = value.args[0]
     if not isinstance(value, Op) or value.name != "Mul":
         return False
-    sides = [_spatial_axes(arg, stage) for arg in value.args]
-    return bool(sides[0] - sides[1]) and bool(sides[1] - sides[0])
+    left, right = (_spatial_terms(arg, stage) for arg in value.args)
+    return _has_own(left, right) and _has_own(right, left)
 
 
 def is_large_contraction(stage: Stage) -> bool:
     return stage.domain >= LARGE_CONTRACTION and is_contraction(stage)
 
 
-def _spatial_axes(expr: Expr, stage: Stage) -> set[int]:
+def _spatial_terms(expr: Expr, stage: Stage) -> list[Term]:
+    """Return the digits of spatial axes that an operand's loads are indexed by."""
     spatial = {id(a) for a in stage.spatial if a.extent > 1}
-    found: set[int] = set()
-    for node in walk(expr):
-        if isinstance(node, Load):
-            for index in node.index:
-                found |= {id(t.base) for t in normalize(index).terms}
-    return found & spatial
+    loads = (node for node in walk(expr) if isinstance(node, Load))
+    terms = (t for load in loads for index in load.index for t in normalize(index).terms)
+    return [t for t in terms if id(t.base) in spatial]
+
+
+def _has_own(terms: list[Term], others: list[Term]) -> bool:
+    """Return whether an operand moves along digits that the other does not move along."""
+    return not all(any(_covers(other, term) for other in others) for term in terms)
+
+
+def _covers(other: Term, term: Term) -> bool:
+    if other.base is not term.base or other.low > term.low:
+        return False
+    return term.low * term.extent <= other.low * other.extent
 
 
 def _one_to_one(stage: Stage) -> bool:

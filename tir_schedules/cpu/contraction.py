@@ -21,7 +21,7 @@ from .plan import Phase, buffer_atoms
 from .vectors import own_vector, vector_atom
 
 _LANE_REGISTERS = 2
-_LEAST_LANES = 8
+LEAST_LANES = 8
 # Rows of a register tile: 28 accumulators of 32 registers (AVX-512), 12 of 16 otherwise.
 _ROWS = {64: 14, 32: 6, 16: 6}
 _LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
@@ -58,7 +58,7 @@ def register_tile(node: Node) -> RegisterTile | None:
     if not is_contraction(node.stage):
         return None
     lane = vector_atom(node, node.spatial)
-    if lane is None or (lane.extent < _LEAST_LANES and lane is not own_vector(node)):
+    if lane is None or (lane.extent < LEAST_LANES and lane is not own_vector(node)):
         return None
     along = [a for a in node.reads.values() if a.stride(lane) == 1]
     across = [a for a in node.reads.values() if a.stride(lane) == 0 and _moves(a, node)]

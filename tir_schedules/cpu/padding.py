@@ -8,10 +8,11 @@ the pixels of a register tile, each with taps of its own, are known when code is
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 
 from ..analysis.atoms import Atom, Node
-from ..analysis.expr import Axis, Expr, Op
+from ..analysis.expr import Axis, Expr, Op, Term
 from ..analysis.index import scaled
 from ..analysis.padding import padded_sum
 from .guards import difference
@@ -104,10 +105,35 @@ def _bound(compare: Op, node: Node) -> Bound | None:
     gap = difference(compare)
     if compare.name in ("LT", "LE"):
         gap = scaled(gap, -1)
+    const, divisor = gap.const - (compare.name in ("LT", "GT")), 1
     strides: dict[Atom, int] = {}
     for term in gap.terms:
-        if not isinstance(term.base, Axis) or (term.low, term.extent) != (1, term.base.extent):
+        found = _digits(term, node)
+        if found is None:
             return None
-        for atom, weight in node.digits[term.base]:
-            strides[atom] = strides.get(atom, 0) + term.scale * weight
-    return Bound(tuple(strides.items()), gap.const - (compare.name in ("LT", "GT")))
+        digits, quotient = found
+        if quotient > 1:
+            # n + x // q >= 0 is q * n + x >= 0, and n - x // q >= 0 is q * n + q - 1 - x >= 0.
+            if divisor > 1 or abs(term.scale) > 1:
+                return None
+            divisor, const = quotient, const * quotient + (quotient - 1) * (term.scale < 0)
+            strides = {atom: stride * divisor for atom, stride in strides.items()}
+        for atom, low in digits:
+            stride = term.scale * divisor * low // term.low
+            strides[atom] = strides.get(atom, 0) + stride
+    return Bound(tuple(strides.items()), const)
+
+
+def _digits(term: Term, node: Node) -> tuple[list[tuple[Atom, int]], int] | None:
+    """Return the atoms of a term with their weights, and by what it divides them, or None.
+
+    TVM writes `8 * v + e >= 4` as `2 * v + e // 4 >= 1`.
+    """
+    if not isinstance(term.base, Axis):
+        return None
+    end = term.low * term.extent
+    digits = [(a, n) for a, n in node.digits[term.base] if n < end and n * a.extent > term.low]
+    first = min(low for _, low in digits)
+    if first * math.prod(a.extent for a, _ in digits) != end or term.low % first:
+        return None
+    return digits, term.low // first

@@ -1,0 +1,170 @@
+"""Convolutions of any shape against ONNX Runtime, and what their kernels must look like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx
+import pytest
+import stitch_case as sc
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_chains import kernels
+from test_pack_weights import checked
+from zoo.graph import Graph
+
+from tir_schedules.cpu.accept import accepted_plan
+from tir_schedules.cpu.inspect import guarded_windows, untiled_products
+from tir_schedules.cpu.plan import Plan
+
+# of input and of output for each group
+WIDTHS = [(1, 1), (1, 2), (2, 1), (3, 3), (4, 4), (8, 6), (5, 8), (16, 24), (7, 17), (24, 40)]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One axis of a convolution; `extra` is the output padding of a transposed one."""
+
+    size: int
+    kernel: int
+    stride: int = 1
+    dilation: int = 1
+    pads: tuple[int, int] = (0, 0)
+    extra: int = 0
+
+    def made(self, transposed: bool) -> int:
+        reach = (self.kernel - 1) * self.dilation + 1
+        if transposed:
+            return (self.size - 1) * self.stride + reach - sum(self.pads) + self.extra
+        return (self.size + sum(self.pads) - reach) // self.stride + 1
+
+
+def convolution(
+    channels: tuple[int, int],
+    lines: list[Line],
+    groups: int = 1,
+    transposed: bool = False,
+    batch: int = 1,
+    behind: bool = False,
+) -> onnx.ModelProto:
+    """A convolution, its bias and a relu; `behind` another one, which leaves channels last."""
+    g, (depth, outs) = Graph("convolution"), channels
+    x = g.input("x", (batch, depth, *(line.size for line in lines)))
+    if behind:
+        x = g.op("Conv", x, g.weight("v", (depth, depth, *[1] * len(lines)), std=0.3))
+    sides = (depth, outs // groups) if transposed else (outs, depth // groups)
+    w = g.weight("w", (*sides, *(line.kernel for line in lines)), std=0.3)
+    options = {
+        "strides": [line.stride for line in lines],
+        "dilations": [line.dilation for line in lines],
+        "pads": [line.pads[side] for side in (0, 1) for line in lines],
+        "group": groups,
+    }
+    if transposed:
+        options["output_padding"] = [line.extra for line in lines]
+    y = g.op("ConvTranspose" if transposed else "Conv", x, w, g.weight("b", (outs,)), **options)
+    g.output(g.op("Relu", y), "y", (batch, outs, *(line.made(transposed) for line in lines)))
+    return g.model()
+
+
+@st.composite
+def axes(draw: st.DrawFn, transposed: bool, most: int) -> Line:
+    """One axis whose result has pixels, of paddings that differ."""
+    kernel, stride = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    dilation = draw(st.integers(1, 3))
+    pads = draw(st.tuples(st.integers(0, kernel), st.integers(0, kernel)))
+    extra = draw(st.integers(0, stride - 1)) if transposed else 0
+    size = draw(st.integers(1, most))
+    while Line(size, kernel, stride, dilation, pads, extra).made(transposed) < 1:
+        size += 1
+    return Line(size, kernel, stride, dilation, pads, extra)
+
+
+@st.composite
+def models(draw: st.DrawFn, transposed: bool) -> onnx.ModelProto:
+    rank = draw(st.integers(1, 3))
+    groups, widths = draw(st.sampled_from([1, 1, 2, 3, 8])), draw(st.sampled_from(WIDTHS))
+    lines = [draw(axes(transposed, {1: 40, 2: 17, 3: 7}[rank])) for _ in range(rank)]
+    options = {"batch": draw(st.integers(1, 2)), "behind": draw(st.booleans())}
+    depth, outs = (width * groups for width in widths)
+    return convolution((depth, outs), lines, groups, transposed, **options)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(models(transposed=False))
+def test_convolutions_are_right(model):
+    checked(model)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(models(transposed=True))
+def test_transposed_convolutions_are_right(model):
+    checked(model)
+
+
+def square(size: int, kernel: int, rank: int = 2, **options: object) -> list[Line]:
+    return [Line(size, kernel, **options)] * rank
+
+
+def convolving(model: onnx.ModelProto) -> tuple[list[str], Plan]:
+    """Return the ops that share a kernel with the convolution, and its plan."""
+    (group,) = (g for g in kernels(model) if any("conv" in n.name for n in g.nodes))
+    reason, plan = accepted_plan(group.kernel(), sc.device(2))
+    assert reason is None
+    return [node.name for node in group.nodes], plan
+
+
+@pytest.mark.parametrize(
+    ("channels", "lines", "groups", "transposed"),
+    [
+        pytest.param((64, 64), square(28, 3, pads=(1, 1)), 4, False, id="groups-of-16"),
+        pytest.param((96, 96), square(28, 3, pads=(1, 1)), 4, False, id="groups-of-24"),
+        pytest.param((128, 128), square(28, 3, pads=(1, 1), stride=2), 16, False, id="groups-of-8"),
+        pytest.param((48, 64), square(27, 5, pads=(2, 2)), 2, False, id="two-groups"),
+        pytest.param((64, 30), square(28, 3, pads=(1, 1)), 1, False, id="ragged-channels"),
+        pytest.param((64, 17), square(28, 2, pads=(0, 1)), 1, False, id="even-kernel"),
+        pytest.param((64, 64), square(33, 3, pads=(6, 6), dilation=6), 1, False, id="dilated"),
+        pytest.param((64, 64), [Line(500, 3, dilation=8, pads=(16, 0))], 1, False, id="causal-1d"),
+        pytest.param((16, 64), square(9, 3, 3, pads=(1, 1)), 1, False, id="3d"),
+        pytest.param((64, 32), square(28, 2, stride=2), 1, True, id="transposed-2x2"),
+        pytest.param((64, 32), square(14, 4, stride=2, pads=(1, 1)), 1, True, id="transposed-4x4"),
+        pytest.param((64, 32), square(28, 3, stride=2, pads=(1, 1), extra=1), 1, True,
+                     id="transposed-3x3"),
+        pytest.param((64, 64), square(28, 3, pads=(1, 1)), 1, True, id="transposed-stride-1"),
+        pytest.param((64, 64), square(28, 4, stride=2, pads=(1, 1)), 4, True,
+                     id="transposed-groups"),
+        pytest.param((21, 21), square(16, 16, stride=8, pads=(4, 4)), 1, True, id="upsampling"),
+        pytest.param((64, 32), [Line(200, 16, stride=8, pads=(4, 4))], 1, True, id="vocoder"),
+        pytest.param((32, 16), square(8, 2, 3, stride=2), 1, True, id="transposed-3d"),
+    ],
+)  # fmt: skip
+def test_a_convolution_with_its_bias_and_relu_is_one_register_tile(
+    channels, lines, groups, transposed
+):
+    model = convolution(channels, lines, groups, transposed)
+    ops, plan = convolving(model)
+    assert {"add", "relu"} <= set(ops)
+    assert tiled(plan)
+    checked(model)
+
+
+def test_a_depthwise_convolution_of_several_channels_each_repeats_them_in_its_kernel():
+    model = convolution((64, 128), square(28, 3, pads=(1, 1)), groups=64, behind=True)
+    assert any("repeat_convolve_depthwise" in name for name in checked(model))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("outs", [1, 3])
+def test_a_few_channels_are_made_eight_and_cut(outs, transposed):
+    lines = square(28, 4, stride=2, pads=(1, 1)) if transposed else square(56, 9, pads=(4, 4))
+    model = convolution((64, outs), lines, 1, transposed)
+    assert tiled(convolving(model)[1])
+    checked(model)
+
+
+def tiled(plan: Plan) -> bool:
+    """Return whether the convolution is a register tile that leaves its padding to loops."""
+    groups = (g for p in plan.phases for g in p.groups)
+    rows = [g.rows for g in groups if "conv" in g.nodes[0].stage.name]
+    assert len(rows) == 1
+    return rows[0] > 1 and not untiled_products(plan) and not guarded_windows(plan)
