@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tir_schedules.cpu.accept import MAX_STAGES, accept, accepted_plan
-from tir_schedules.cpu.latency import estimate
+from tir_schedules.cpu.online_latency import estimate_any
 from tir_schedules.device import Device
 
 from .delta import Delta
@@ -106,7 +106,7 @@ class ExactJudge:
         reason, plan = accepted_plan(group.kernel(), self._device)
         if plan is None:
             return reason, 0.0
-        return reason, estimate(plan, self._device).total
+        return reason, estimate_any(plan, self._device).total
 
 
 def _facts(unit: Unit, delta: Delta) -> tuple[float, int]:

@@ -8,7 +8,7 @@ from functools import partial
 
 from tir_schedules.analysis.summary import COMPUTE
 from tir_schedules.cpu.accept import accepted_plan, refuse_products
-from tir_schedules.cpu.latency import estimate
+from tir_schedules.cpu.online_latency import estimate_any
 from tir_schedules.device import Device
 
 from .around import prologues, row_epilogues
@@ -81,7 +81,7 @@ class StitchPlanner:
         key = group.signature()
         if key not in self._products:
             reason, plan = accepted_plan(group.kernel(), self._device)
-            time = estimate(plan, self._device).total if plan is not None else math.inf
+            time = estimate_any(plan, self._device).total if plan is not None else math.inf
             self._products[key] = (reason or refuse_products(plan), time)
         return self._products[key]
 

@@ -19,19 +19,19 @@ _RECOMPUTE_OPS = 2  # light ops that are cheaper to repeat than to store and loa
 
 def inline_stages(kernel: Kernel) -> Kernel:
     """Return the kernel with only sub-roots and outputs left as stages."""
-    live = _drop_dead([_pin_unit_indices(s) for s in kernel.stages], kernel.outputs)
+    live = drop_dead([_pin_unit_indices(s) for s in kernel.stages], kernel.outputs)
     params = {id(p) for p in kernel.params}
     stages = {id(s.out): s for s in live}
     order = [id(s.out) for s in live]
     for key in list(order):
         stage = stages[key]
-        if key in params or stage.reduction is not None or not _is_identity(stage):
+        if key in params or stage.reduction is not None or not is_identity(stage):
             continue
         readers = [s for s in stages.values() if s is not stage and _reads(s, stage.out)]
         if not _should_inline(stage, readers):
             continue
         for reader in readers:
-            stages[id(reader.out)] = _inline_into(reader, stage)
+            stages[id(reader.out)] = inline_into(reader, stage)
         del stages[key]
         order.remove(key)
     final = tuple(_canonical_loads(stages[k]) for k in order)
@@ -52,7 +52,7 @@ def _pin_unit_indices(stage: Stage) -> Stage:
     return Stage(stage.name, stage.out, stage.axes, stage.out_index, value, stage.reduction)
 
 
-def _drop_dead(stages: list[Stage], outputs: tuple[Tensor, ...]) -> list[Stage]:
+def drop_dead(stages: list[Stage], outputs: tuple[Tensor, ...]) -> list[Stage]:
     needed = {id(t) for t in outputs}
     kept: list[Stage] = []
     for stage in reversed(stages):
@@ -62,7 +62,7 @@ def _drop_dead(stages: list[Stage], outputs: tuple[Tensor, ...]) -> list[Stage]:
     return kept[::-1]
 
 
-def _is_identity(stage: Stage) -> bool:
+def is_identity(stage: Stage) -> bool:
     """Return whether `out[i, j, ..] = f(i, j, ..)`: each dimension is an axis of its own or 0."""
     used: set[int] = set()
     for dim, expr in zip(stage.out.shape, stage.out_index, strict=True):
@@ -110,7 +110,7 @@ def _turns(reader: Stage, load: Load, copy: Stage) -> bool:
         return False
     return not any(
         ld.index and _is_along(ld.index[-1], lanes[0])
-        for ld in _inline_into(reader, copy).loads()
+        for ld in inline_into(reader, copy).loads()
         if any(ld.tensor is source.tensor for source in copy.loads())
     )
 
@@ -146,7 +146,8 @@ def _is_guarded(stage: Stage) -> bool:
     )
 
 
-def _inline_into(reader: Stage, producer: Stage) -> Stage:
+def inline_into(reader: Stage, producer: Stage) -> Stage:
+    """Return the stage with what it reads of another, an identity, computed in place."""
     axes: list[Axis | None] = []
     for expr in producer.out_index:
         terms = normalize(expr).terms

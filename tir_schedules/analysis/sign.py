@@ -42,11 +42,11 @@ def _is_below_largest(argument: Expr, largest: dict[int, Stage]) -> bool:
     if not isinstance(bound, Load) or id(bound.tensor) not in largest:
         return False
     stage = largest[id(bound.tensor)]
-    return _Match(stage, bound).holds(stage.value, value)
+    return Match(stage, bound).holds(stage.value, value)
 
 
-class _Match:
-    """Finds the point of a reduction at which its value is another stage's expression."""
+class Match:
+    """Finds the point of a reduction, read by `load`, where its value is another's expression."""
 
     def __init__(self, stage: Stage, load: Load) -> None:
         self._at: dict[int, Expr] = {

@@ -12,8 +12,9 @@ from .inspect import (
     strided_depths,
     untiled_products,
 )
+from .limits import tile_limit
 from .plan import Phase, Plan
-from .planner import plan_kernel, tile_limit
+from .planner import plan_kernel
 
 MAX_STAGES = 96
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
 from tvm import ir, s_tir, tirx
 
-from ..analysis.atoms import Atom
 from .emit_combine import emit_combine
 from .emit_expr import INDEX
 from .emit_nest import NestEmitter
+from .emit_online import emit_online
+from .emit_tiles import over_tiles, tasks_loop, tile_position
 from .nest import Nest, sequence
 from .plan import Phase, Plan
 from .storage import Storage
-from .streaming import fence, import_code
+from .streaming import import_code
 
 
 def emit_prim_func(plan: Plan, attrs: dict[str, object]) -> tirx.PrimFunc:
@@ -25,6 +24,8 @@ def emit_prim_func(plan: Plan, attrs: dict[str, object]) -> tirx.PrimFunc:
     storage = Storage(plan)
     params = [storage.parameter(p) for p in plan.space.kernel.params]
     phases = [_PhaseEmitter(plan, phase, storage).emit() for phase in plan.phases]
+    if plan.online is not None:
+        phases = [emit_online(plan, storage)]
     body: list[tirx.Stmt] = [*storage.declarations(), *phases]
     if len(plan.phases) > 1 and plan.parallel:
         body = [*storage.declarations(), _one_region(phases, plan)]
@@ -55,51 +56,18 @@ class _PhaseEmitter:
 
     def emit(self) -> tirx.Stmt:
         """Emit `for task in parallel: buffers; for tile in task: nests`."""
-        phase, plan = self._phase, self._plan
+        phase = self._phase
         if phase.combine:
             return self._combine()
-        tiles = phase.tiles()
-        per_task = -(-tiles // max(1, min(tiles, plan.tasks)))
-        task, row = tirx.Var("task", INDEX), tirx.Var("row", INDEX)
-        tile = task if per_task == 1 else tirx.Var("tile", INDEX)
-        registers = phase.registers(plan.space)
+        tile, registers = tirx.Var("tile", INDEX), phase.registers(self._plan.space)
         buffers = self._storage.open_tile(phase, registers)
         body = self._tile(tile, registers)
-        tasks = -(-tiles // per_task)
-        if per_task > 1:
-            number = task * per_task + row
-            rows: ir.Expr = tirx.IntImm(INDEX, per_task)
-            if tiles % per_task:
-                rows = tirx.Min(rows, tirx.IntImm(INDEX, tiles) - task * per_task)
-            if tasks == 1:
-                number, rows = row, tirx.IntImm(INDEX, tiles)
-            body = tirx.For(
-                row, 0, rows, tirx.ForKind.SERIAL, sequence([tirx.Bind(tile, number), body])
-            )
-        body = sequence([*buffers, body])
-        if plan.streamed:
-            body = sequence([body, fence()])
-        if tasks == 1 and per_task == 1:
-            body = sequence([tirx.Bind(task, _zero()), body])
-        return tasks_loop(task, tasks, body, plan)
+        return over_tiles(phase.tiles(), tile, buffers, body, self._plan)
 
     def _tile(self, tile: ir.Var, registers: set[int]) -> tirx.Stmt:
         phase = self._phase
-        outer: dict[Atom, ir.Expr] = {}
-        binds: list[tirx.Stmt] = []
-        rest = math.prod(phase.outer_extent(a) for a in phase.tile)
-        total = rest
-        for atom in phase.tile:
-            extent = phase.outer_extent(atom)
-            rest //= extent
-            value: ir.Expr = tile
-            if rest > 1:
-                value = tirx.FloorDiv(value, tirx.IntImm(INDEX, rest))
-            if extent * rest < total:
-                value = tirx.FloorMod(value, tirx.IntImm(INDEX, extent))
-            var = tirx.Var(atom.name, INDEX)
-            binds.append(tirx.Bind(var, value))
-            outer[atom] = var
+        extents = {a: phase.outer_extent(a) for a in phase.tile}
+        binds, outer = tile_position(tile, extents)
         nests = []
         for group in phase.groups:
             nest = Nest(self._plan.space, phase, group, self._storage, outer)
@@ -109,22 +77,3 @@ class _PhaseEmitter:
     def _combine(self) -> tirx.Stmt:
         nests = [emit_combine(g, self._storage) for g in self._phase.groups]
         return tasks_loop(tirx.Var("task", INDEX), 1, sequence(nests), self._plan)
-
-
-def tasks_loop(task: ir.Var, tasks: int, body: tirx.Stmt, plan: Plan) -> tirx.Stmt:
-    """Run tasks in parallel; a single one stands alone, or on one thread of a shared region.
-
-    TVM drops loops of extent 1, and what stands free in a region runs on every thread.
-    """
-    if tasks == 1:
-        if not plan.parallel or len(plan.phases) == 1:
-            return body
-        lone = tirx.Var("lone", INDEX)
-        guarded = tirx.IfThenElse(tirx.EQ(lone, _zero()), body, None)
-        return tirx.For(lone, 0, 2, tirx.ForKind.PARALLEL, guarded)
-    kind = tirx.ForKind.PARALLEL if plan.parallel else tirx.ForKind.SERIAL
-    return tirx.For(task, 0, tasks, kind, body)
-
-
-def _zero() -> tirx.IntImm:
-    return tirx.IntImm(INDEX, 0)

@@ -31,7 +31,7 @@ def emit_blocks(nest: Nest, points: PointEmitter) -> list[tirx.Stmt]:
     for number, row in enumerate(rows):
         loops[stored] = total([(1, first_stored)], number)
         body += points.emit(side, first_read, into=row)
-    shuffles, columns = _transpose(rows)
+    shuffles, columns = transposed(rows)
     body += shuffles
     for number, column in enumerate(columns):
         loops[read] = total([(1, first_read)], number)
@@ -59,7 +59,7 @@ def _blocks(extent: ir.Expr, side: int) -> tuple[ir.Expr, Callable[[tirx.Stmt], 
     return start, lambda body: tirx.For(var, 0, count, tirx.ForKind.SERIAL, body)
 
 
-def _transpose(rows: list[ir.Var]) -> tuple[list[tirx.Stmt], list[ir.Var]]:
+def transposed(rows: list[ir.Var]) -> tuple[list[tirx.Stmt], list[ir.Var]]:
     """Return the shuffles that turn registers of rows into registers of columns, and those."""
     side, out = len(rows), []
     dtype = str(rows[0].ty.dtype.dtype)

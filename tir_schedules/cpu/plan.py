@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..analysis.atoms import Atom, Node, Space
 from ..analysis.expr import Tensor, dtype_bytes
+from .online import Online
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ class Plan:
     vector_bytes: int = 64
     tile_bytes: int = 0
     cache_bytes: int = 0  # what a tile may keep in its core's cache
+    online: Online | None = None  # attention in one pass over its keys, instead of phases
 
     @property
     def barriers(self) -> int:

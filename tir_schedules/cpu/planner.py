@@ -20,14 +20,13 @@ from ..analysis.widen import widen
 from ..device import Device
 from .contraction import register_tile
 from .latency import alone_ns
+from .limits import most_tasks, region_ns, tile_limit
 from .loops import group_loops
+from .online_planner import plan_online
 from .plan import LoopGroup, Phase, Plan, buffer_bytes, most_alive
 from .streaming import can_stream
 from .strips import extra_ns
 from .tiling import Tiling, choose_tiling
-
-_UNMEASURED_NS = 1_000.0  # a region of a profile made with one CPU
-_MAX_TASKS = 64
 
 
 def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
@@ -36,6 +35,9 @@ def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
         return "a tensor has no elements"
     if not kernel.outputs:
         return "no result is read"
+    online = plan_online(kernel, device)
+    if online is not None:
+        return online
     reduced = mark_signs(inline_stages(widen(kernel)))
     space = coalesce(atomize(reduced))
     return plan_space(space, device)
@@ -57,11 +59,6 @@ def plan_space(space: Space, device: Device) -> Plan | str:
     return _plan(space, device, parallel, structure=True)
 
 
-def tile_limit(device: Device) -> int:
-    """Return the bytes of buffers a tile may hold: half of L2, the rest is for what streams by."""
-    return device.l2_bytes // 2
-
-
 def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan | str:
     phases: list[Phase] = []
     for nodes, tiling in _partition(space, device, structure):
@@ -72,7 +69,7 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan
         return "phases in a serial kernel"
     crossing = _crossing(space, phases)
     tile_bytes = max(_tile_bytes(p, space) for p in phases)
-    tasks = max(min(p.tiles(), max(_MAX_TASKS, 4 * device.threads)) for p in phases)
+    tasks = max(min(p.tiles(), most_tasks(device)) for p in phases)
     return Plan(
         space,
         tuple(phases),
@@ -94,10 +91,6 @@ def work_regions(nodes: Iterable[Node], device: Device) -> float:
     Never of more: what is cut by it may not depend on the number of threads.
     """
     return sum(alone_ns(n.stage, device) for n in nodes) / region_ns(device)
-
-
-def region_ns(device: Device) -> float:
-    return device.profile.region(2) or _UNMEASURED_NS
 
 
 def runs_serial(plan: Plan, device: Device) -> bool:

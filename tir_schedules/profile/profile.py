@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 
 from .thresholds import Thresholds
 
-FORMAT = 2
+FORMAT = 3
 LEVELS = ("L1", "L2", "L3", "memory")
 # What one vector register costs, by kind of operation; `light` is an add, a product, a select.
 OP_KINDS = ("light", "divide", "sqrt", "exp", "log", "erf", "tanh", "sigmoid", "pow")

@@ -1,0 +1,125 @@
+"""Turn a row's scores into weights, with the totals of an online softmax.
+
+Source: Milakov & Gimelshein, arXiv 1805.02867, algorithm 3, a block of scores at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+
+from ..analysis.stage import Reduction
+from .combiners import combine, lane_tree
+from .emit_expr import constant
+from .online import Online
+from .places import Place, Places
+from .register_tile import Stmts, each_lane, filled, load, single, store, strips
+from .storage import total
+
+_MAX, _SUM = Reduction("max", -math.inf), Reduction("sum", 0)
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a tile's rows have seen: `shift` is subtracted from scores, `total` sums their weights.
+
+    `factor` is what earlier sums of a register tile's rows are multiplied by.
+    """
+
+    shift: ir.Var
+    total: ir.Var
+    factor: ir.Var
+
+
+class Rows:
+    """Emits the softmax of rows of `scores`, `lanes` at a time."""
+
+    def __init__(
+        self, form: Online, places: Places, scores: ir.Var, running: Running, lanes: int
+    ) -> None:
+        self._form, self._places, self._scores = form, places, scores
+        self._running, self._lanes = running, lanes
+        self._dtype = form.attention.dtype
+
+    def weigh(self, here: Place, row: ir.Expr, r: ir.Expr, start: ir.Expr, count: int) -> Stmts:
+        """Emit one row of a register tile: `row` in its tile, `r` in the register tile."""
+        base = r * self._form.most_keys
+        looked, largest = self._look(here, base, start, count)
+        shifted, shift, factor = self._shift(row, largest)
+        weighed, sums = self._exponentials(base, shift, count)
+        running = self._running
+        whole = load(running.total, row) * load(factor) + sums
+        kept = [store(running.factor, load(factor), r), store(running.total, whole, row)]
+        return [*looked, *shifted, *weighed, *kept]
+
+    def _look(
+        self, here: Place, base: ir.Expr, start: ir.Expr, count: int
+    ) -> tuple[Stmts, ir.Expr]:
+        """Scale and mask scores where they are; return their largest."""
+        attention = self._form.attention
+        largest, out = filled("largest", self._lanes, -math.inf, self._dtype)
+
+        def strip(begin: ir.Expr, width: int) -> Stmts:
+            one = tirx.decl_buffer((width,), self._dtype, "one")
+
+            def lane(ln: ir.Expr) -> Stmts:
+                column = [(1, base), (1, begin), (1, ln)]
+                place = {**here, attention.key: total([(1, start), (1, begin), (1, ln)])}
+                given = {id(attention.scores.stage.out): load(self._scores, *column)}
+                value = self._places.value(attention.logit, attention.largest, place, given)
+                return [
+                    store(one, value, ln),
+                    store(self._scores, load(one, ln), *column),
+                    store(largest, combine(_MAX, load(largest, ln), load(one, ln)), ln),
+                ]
+
+            return [tirx.AllocBuffer(one), each_lane(width, lane)]
+
+        out += strips(count, self._lanes, strip)
+        tree, most = lane_tree(_MAX, largest, self._lanes)
+        return [*out, *tree], most
+
+    def _shift(self, row: ir.Expr, largest: ir.Expr) -> tuple[Stmts, ir.Var, ir.Var]:
+        """Raise a row's shift to its largest score yet, and return what scales its sums down.
+
+        It is above that by the logarithm of the number of keys: weights add up to at most 1, so
+        that sums overflow only where their quotients do.
+        """
+        running, dtype = self._running, self._dtype
+        above = largest + constant(math.log(self._form.attention.key.extent), dtype)
+        new, raised = single("new", combine(_MAX, load(running.shift, row), above), dtype)
+        # Of a row that has seen -inf alone the weights are exp(-inf - 0), not exp(-inf - -inf).
+        empty = tirx.LT(load(new), constant(float(np.finfo(dtype).min), dtype))
+        usable = tirx.Select(empty, constant(0.0, dtype), load(new))
+        used, chosen = single("used", usable, dtype)
+        node = self._form.attention.values
+        scale = self._places.exp_below(load(running.shift, row), load(used), node)
+        factor, scaled = single("scale", scale, dtype)
+        kept = store(running.shift, load(new), row)
+        return [*raised, *chosen, *scaled, kept], used, factor
+
+    def _exponentials(self, base: ir.Expr, shift: ir.Var, count: int) -> tuple[Stmts, ir.Expr]:
+        """Replace scores by their weights; return the sum of these."""
+        node = self._form.attention.values
+        sums, out = filled("sum", self._lanes, 0.0, self._dtype)
+
+        def strip(begin: ir.Expr, width: int) -> Stmts:
+            one = tirx.decl_buffer((width,), self._dtype, "one")
+
+            def lane(ln: ir.Expr) -> Stmts:
+                column = [(1, base), (1, begin), (1, ln)]
+                weight = self._places.exp_below(load(self._scores, *column), load(shift), node)
+                return [
+                    store(one, weight, ln),
+                    store(self._scores, load(one, ln), *column),
+                    store(sums, combine(_SUM, load(sums, ln), load(one, ln)), ln),
+                ]
+
+            return [tirx.AllocBuffer(one), each_lane(width, lane)]
+
+        out += strips(count, self._lanes, strip)
+        tree, added = lane_tree(_SUM, sums, self._lanes)
+        return [*out, *tree], added
