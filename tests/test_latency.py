@@ -131,7 +131,7 @@ def test_every_plan_of_the_zoo_has_a_time(name):
     model = zoo.subgraph(name, zoo.bench_shapes(name)["cache"])
     with mock.patch.object(apply, "plan_prim_func", keep):
         sc.compiled(model)
-    (plan,) = plans
+    plan = plans[0]  # others prepare weights
     spent = estimate(plan, DEVICE)
     assert 0 < spent.compute < spent.total * 4
     assert 0 < spent.traffic < spent.total * 4

@@ -105,12 +105,13 @@ class Refusal:
 
 
 def substitute_axes(expr: Expr, values: dict[int, Expr]) -> Expr:
-    """Replace axes (keyed by id) with expressions."""
+    """Replace axes (keyed by id) with expressions of the dtype that they are read in."""
 
     def rule(node: Expr) -> Expr | None:
-        if isinstance(node, AxisRef):
-            return values.get(id(node.axis), node)
-        return None
+        if not isinstance(node, AxisRef):
+            return None
+        value = values.get(id(node.axis), node)
+        return value if value.dtype == node.dtype else Op("Cast", (value,), node.dtype)
 
     return transform(expr, rule)
 
