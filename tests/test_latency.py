@@ -42,6 +42,20 @@ def test_a_polynomial_costs_what_the_profile_says_more_than_a_sum():
     assert heavy.traffic == light.traffic
 
 
+@pytest.mark.parametrize("reduced", [False, True])
+def test_registers_hold_half_as_many_points_of_float64(reduced):
+    def compute(dtype: str) -> float:
+        x = te.placeholder((64, 1024), dtype, "x")
+        k = te.reduce_axis((0, 1024), "k")
+        out = te.compute((64,), lambda i: te.sum(x[i, k], axis=k), "out")
+        if not reduced:
+            out = te.compute(x.shape, lambda i, j: x[i, j] * x[i, j], "out")
+        return evaluated(te.create_prim_func([x, out]), 1)[1].compute
+
+    folds = 64 * PROFILE.fold_ns * reduced
+    assert compute("float64") - folds == pytest.approx(2 * (compute("float32") - folds))
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_bytes_beyond_the_caches_cost_their_bandwidth(threads):
     rows = 1 << 15

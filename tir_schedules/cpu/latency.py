@@ -90,8 +90,10 @@ def _operations(stage: Stage) -> tuple[tuple[Op, float], ...]:
 
 def arithmetic_ns(stages: Iterable[Stage], device: Device) -> float:
     """Return the ns one thread computes stages, each at all points of its domain."""
-    lanes = device.vector_bytes // _F32
-    return sum(stage_ns(stage, device.profile) * stage.domain / lanes for stage in stages)
+    return sum(
+        stage_ns(stage, device.profile) * stage.domain / _lanes(stage, device.vector_bytes)
+        for stage in stages
+    )
 
 
 def alone_ns(stage: Stage, device: Device) -> float:
@@ -171,7 +173,8 @@ class _Evaluator:
         return compute, traffic
 
     def _compute(self, group: LoopGroup, phase: Phase) -> float:
-        registers = _registers(group, phase, self._plan.vector_bytes // _F32)
+        lanes = min(_lanes(n.stage, self._plan.vector_bytes) for n in group.nodes)
+        registers = _registers(group, phase, lanes)
         spent = registers * sum(self._node_ns(n, group) for n in group.nodes)
         if group.lanes > 1:
             spent += self._profile.fold_ns * sum(_folds(n, group, phase) for n in group.nodes)
@@ -182,7 +185,7 @@ class _Evaluator:
         (node,) = group.nodes
         lane = group.dims[-1].extent
         full = -(-lane // group.lanes) * group.lanes / lane
-        registers = node.stage.domain * full / (self._plan.vector_bytes // _F32)
+        registers = node.stage.domain * full / _lanes(node.stage, self._plan.vector_bytes)
         return registers * stage_ns(node.stage, self._profile)
 
     def _node_ns(self, node: Node, group: LoopGroup) -> float:
@@ -206,6 +209,11 @@ class _Evaluator:
         # A copy reads what it writes: its time less the reading is the writing's.
         writing = 2.0 / copied - 1.0 / row.read
         return moved * max(writing, 0.5 / copied) * row.threads
+
+
+def _lanes(stage: Stage, vector_bytes: int) -> int:
+    """Return the points of a stage in a vector register; narrow dtypes are computed in float32."""
+    return vector_bytes // max(_F32, dtype_bytes(stage.value.dtype))
 
 
 def _registers(group: LoopGroup, phase: Phase, lanes: int) -> float:
