@@ -47,11 +47,14 @@ def test_rows_are_values_of_their_own_and_fetch_each_step_once():
     assert f"+ {24 * 32}]), 0, 3, 1)" in fetches[0], "24 steps ahead, into L1"
 
 
-def test_a_panel_that_stays_in_the_first_cache_is_not_fetched():
+def test_of_panels_that_stay_in_the_first_cache_the_next_is_fetched():
     kernel = convolution(28, 128, 16, 1, 1)
     plan = plan_prim_func(kernel, replace(DEVICE, l2_bytes=64 << 10))
-    assert plan.fetched
-    assert "llvm.prefetch" not in emit_plan(plan, kernel).script()
+    fetches = [line for line in emit_plan(plan, kernel).script().splitlines() if "prefetch" in line]
+    assert len(fetches) == 32 * 4 // 64
+    assert f"+ {128 * 32}]), 0, 2, 1)" in fetches[0], "a panel ahead, into L2"
+    kernel = convolution(28, 128, 2, 1, 1)
+    assert "prefetch" not in emit_plan(plan_prim_func(kernel, DEVICE), kernel).script()
 
 
 def convolution(size: int, depth: int, blocks: int, kernel: int, stride: int) -> tirx.PrimFunc:

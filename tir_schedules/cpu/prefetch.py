@@ -6,7 +6,7 @@ it. A tile that fills the cache would be pushed out of it by the next one, and a
 has no such nest: the nest that reads first then asks a few KiB ahead, for arithmetic fills the
 reorder buffer and loads behind it start too late. `scripts/bench_memory.py --sizes memory` shows
 what each gains once `Plan.fetched` is left empty. A register tile asks for what its lanes read some
-steps later, wherever that is.
+steps later, wherever that is, or for the next panel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _REACH_BYTES = 8 << 10
 # Of a register tile, 14 cycles each. 16 to 24 were best of 12 to 96: products with weights from
 # memory 4 to 10 % faster than with the next panel fetched into L2, ResNet-50 4 %, ViT 2 %.
 _STEPS = 24
-_LEAST_STEPS = 8 * _STEPS  # of a panel: of 128 steps it stays in L1, and attention was 2 % slower
+# Of a panel: shorter ones stay in L1, and the next is fetched into L2 if it comes from memory. With
+# 128 steps attention was 2 % slower otherwise, and 4 % without the next one.
+_LEAST_STEPS = 8 * _STEPS
 _TO_L1, _TO_L2 = 3, 2  # of llvm.prefetch
 
 
@@ -42,13 +44,16 @@ class Fetch:
 def fetches(group: LoopGroup, phase: Phase, plan: Plan) -> list[Fetch]:
     """Return what a nest of a phase fetches."""
     out, nests = _steps_ahead(group, plan.space.kernel.inputs), phase.nests()
+    near = [fetch.access for fetch in out]
     for tensor in plan.fetched:
         position, access = _first_read(phase, tensor)
-        if access is None or nests[position].rows > 1:
+        if access is None or access in near:
             continue
         distance, width = _tile_step(access, phase), dtype_bytes(tensor.dtype)
         later = nests[position + 1 :]
-        if len(nests) == 1 or abs(distance) * width > plan.cache_bytes:
+        if group.rows > 1 and nests[position] is group:
+            distance, later = _panel_step(access, group) or distance, (group,)
+        elif len(nests) == 1 or abs(distance) * width > plan.cache_bytes:
             distance = min(distance, _REACH_BYTES // width)
             later = nests[position : position + 1]
         moving = {a for a in access.strides if access.stride(a) and a not in phase.tile}
@@ -64,6 +69,12 @@ def _tile_step(access: Access, phase: Phase) -> int:
     if not moving or access.opaque:
         return 0
     return access.stride(moving[-1]) * phase.chunks.get(moving[-1], 1)
+
+
+def _panel_step(access: Access, group: LoopGroup) -> int:
+    """Return the distance to the next panel that a register tile walks, 0 if it has but one."""
+    outside = [d for d in group.dims[: group.strip_level] if access.stride(d)]
+    return access.stride(outside[-1]) if outside else 0
 
 
 def _steps_ahead(group: LoopGroup, inputs: tuple[Tensor, ...]) -> list[Fetch]:
