@@ -17,10 +17,17 @@ from tvm.ir.transform import PassContext
 
 from tir_schedules.cpu.contraction import LEAST_LANES
 
-from .convolution import CHANNELS_FIRST, CHANNELS_LAST, KERNEL, SPATIAL, TRANSPOSED
+from .convolution import (
+    CHANNELS_FIRST,
+    CHANNELS_LAST,
+    KERNEL,
+    SPATIAL,
+    TRANSPOSED,
+    is_depthwise,
+)
 from .graph_functions import graph_functions
 from .transposed_convolution import refuse_transposed
-from .weights import pack_alike
+from .weights import pack_alike, shape_of
 
 _UNARY = frozenset(
     f"relax.{name}"
@@ -139,7 +146,7 @@ class _Carrier(relax.PyExprMutator):
         )
 
     def _transposed(self, call: relax.Call, rank: int) -> relax.Expr | None:
-        if refuse_transposed(call, CHANNELS_FIRST) is not None or _is_depthwise(call):
+        if refuse_transposed(call, CHANNELS_FIRST) is not None or is_depthwise(call):
             return None
         names = ("strides", "padding", "output_padding", "dilation", "groups", "kernel_layout")
         options = {name: getattr(call.attrs, name) for name in names}
@@ -149,12 +156,13 @@ class _Carrier(relax.PyExprMutator):
 
     def _is_better_alone(self, call: relax.Call) -> bool:
         """Return whether lanes along a line of the image are better than a group's few channels."""
-        groups, channels = int(call.attrs.groups), int(call.args[1].ty.shape.values[0])
+        groups = int(call.attrs.groups)
         if groups == 1 or call.args[0] in self._twins:
             return False
-        if _is_depthwise(call) or not pack_alike(*call.args):
+        if not pack_alike(*call.args) or is_depthwise(call):
             return True
-        return channels // groups < LEAST_LANES and set(map(int, call.attrs.strides)) == {1}
+        made = shape_of(call.args[1])[0] // groups
+        return made < LEAST_LANES and set(map(int, call.attrs.strides)) == {1}
 
     def _pool(self, call: relax.Call) -> relax.Expr | None:
         attrs = call.attrs
@@ -184,11 +192,6 @@ class _Carrier(relax.PyExprMutator):
         if isinstance(value, relax.Var):
             self._twins[value] = made
         return made
-
-
-def _is_depthwise(call: relax.Call) -> bool:
-    groups = int(call.attrs.groups)
-    return groups == int(call.args[0].ty.shape.values[1]) > 1
 
 
 def _to_last(rank: int) -> Sequence[int]:

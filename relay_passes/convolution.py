@@ -31,6 +31,12 @@ class Window:
     after: tuple[int, ...]
 
 
+def is_depthwise(call: relax.Call) -> bool:
+    """Return whether each channel of the image is a group; the kernel is in OI, transposed IO."""
+    groups, (first, second, *_) = int(call.attrs.groups), map(int, call.args[1].ty.shape.values)
+    return (first // groups if call.op.name in TRANSPOSED else second) == 1 < groups
+
+
 def window(call: relax.Call) -> Window | None:
     """Return the window of a channels-last convolution with a kernel in OI order, or None."""
     rank, attrs = SPATIAL[call.op.name], call.attrs

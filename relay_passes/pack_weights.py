@@ -151,10 +151,7 @@ class _Packer(relax.PyExprMutator):
             return _product(x, panels, block)
 
         whole = self.builder_.call_te(compute, x, panels, primfunc_name_hint="packed_matmul")
-        if not extra:
-            return whole
-        whole = self.builder_.emit(whole)
-        return relax.op.strided_slice(whole, [len(shape_of(x)) - 1], [0], [columns])
+        return self._cut(whole, [*shape_of(x)[:-1], columns + extra], shape_of(call))
 
     def _most_padding(self, weight: relax.Expr) -> int:
         """Return how many columns repay one that is padded: fewer if each step is a page away."""
@@ -170,7 +167,7 @@ class _Packer(relax.PyExprMutator):
         if by is not None:
             return self._winograd(x, weight, at, by)
         taps, groups = [number + 2 for number in range(len(sizes))], int(call.attrs.groups)
-        if depth == 1 < groups:
+        if convolution.is_depthwise(call):
             kernel = self._laid_out(weight, (channels, 1, *sizes), (1, *taps, 0))
             if channels > groups:
                 x = self.builder_.emit(relax.op.repeat(x, channels // groups, len(sizes) + 1))
@@ -214,7 +211,7 @@ class _Packer(relax.PyExprMutator):
         return self._cut(whole, made, shape_of(call))
 
     def _cut(self, whole: relax.Call, made: list[int], wanted: list[int]) -> relax.Call:
-        """Return the image that was wanted of one that was made."""
+        """Return the result that was wanted of one that was made."""
         axes = [a for a, size in enumerate(made) if size != wanted[a]]
         if not axes:
             return whole

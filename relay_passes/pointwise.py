@@ -18,7 +18,7 @@ from tir_schedules.cpu.contraction import lanes_of
 from tir_schedules.device import Device
 
 from .channels_last import CARRIED
-from .convolution import CHANNELS_FIRST, KERNEL, SPATIAL, TRANSPOSED
+from .convolution import CHANNELS_FIRST, KERNEL, SPATIAL, TRANSPOSED, is_depthwise
 from .graph_functions import graph_functions
 from .weights import pack_alike
 
@@ -107,9 +107,7 @@ class _Rewriter(relax.PyExprMutator):
         if not pack_alike(*call.args):
             return False
         taps = [int(n) for n in call.args[1].ty.shape.values[2:]]
-        if set(taps) != {1} or any(map(int, attrs.padding)):
-            return False
-        if int(call.args[1].ty.shape.values[1]) == 1 < int(attrs.groups):
+        if set(taps) != {1} or any(map(int, attrs.padding)) or is_depthwise(call):
             return False
         pixels = math.prod(int(n) for n in call.ty.shape.values[2:])
         whole = lanes_of(self._device, _MANY, str(call.ty.dtype))

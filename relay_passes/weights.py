@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from tvm import ir, relax
+from tvm import ir, relax, tirx
 
 from tir_schedules.analysis.expr import dtype_bytes
 
@@ -81,8 +81,7 @@ def pack_alike(x: relax.Expr, right: relax.Expr) -> bool:
     dtype = str(right.ty.dtype)
     if dtype not in _DTYPES or str(x.ty.dtype) != dtype:
         return False
-    shapes = all(isinstance(t.ty.shape, relax.ShapeExpr) for t in (x, right))
-    return shapes and all(math.prod(shape_of(t)) for t in (x, right))
+    return all(math.prod(static_shape(t) or (0,)) for t in (x, right))
 
 
 def is_product(call: relax.Call) -> bool:
@@ -100,9 +99,16 @@ def shape_of(value: relax.Expr) -> list[int]:
     return [int(extent) for extent in value.ty.shape.values]
 
 
+def static_shape(value: relax.Expr) -> tuple[int, ...] | None:
+    """Return the extents of a tensor whose shape is known."""
+    shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
+    if not isinstance(shape, relax.ShapeExpr):
+        return None
+    if not all(isinstance(extent, tirx.IntImm) for extent in shape.values):
+        return None
+    return tuple(shape_of(value))
+
+
 def _bytes_of(weight: relax.Expr) -> int:
-    if not isinstance(weight.ty, relax.TensorType) or not isinstance(
-        weight.ty.shape, relax.ShapeExpr
-    ):
-        return 0
-    return math.prod(shape_of(weight)) * dtype_bytes(str(weight.ty.dtype))
+    shape = static_shape(weight)
+    return 0 if shape is None else math.prod(shape) * dtype_bytes(str(weight.ty.dtype))

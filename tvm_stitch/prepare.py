@@ -9,8 +9,9 @@ from tvm import ir, relax, te, tirx
 from tvm.ir import IRModule
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from relay_passes.weights import static_shape
 from tvm_stitch.frontend.fold_weights import Layout
-from tvm_stitch.frontend.layout_step import LayoutStep, layout_step, static_shape
+from tvm_stitch.frontend.layout_step import LayoutStep, layout_step
 from tvm_stitch.runtime.artifact import Prepared, prepare_name
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import relax, te, tirx, topi
 
+from relay_passes.weights import static_shape
+
 
 @dataclass(frozen=True)
 class LayoutStep:
@@ -59,13 +61,3 @@ def layout_step(value: relax.Expr) -> LayoutStep | None:
         case "relax.nn.pad" if value.attrs.pad_mode == "constant" and value.attrs.pad_value == 0:
             return LayoutStep("pad", tuple(map(int, value.attrs.pad_width)))
     return None
-
-
-def static_shape(value: relax.Expr) -> tuple[int, ...] | None:
-    """Return the extents of a tensor whose shape is known."""
-    shape = value.ty.shape if isinstance(value.ty, relax.TensorType) else None
-    if not isinstance(shape, relax.ShapeExpr):
-        return None
-    if not all(isinstance(extent, tirx.IntImm) for extent in shape.values):
-        return None
-    return tuple(map(int, shape.values))
