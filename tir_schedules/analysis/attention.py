@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .atoms import Access, Atom, Node, Space, atomize
 from .coalesce import coalesce
-from .expr import NEVER_ABOVE_ZERO, Expr, Load, Op, walk
+from .expr import NEVER_ABOVE_ZERO, Expr, Load, Op, loads
 from .inline import drop_dead, inline_into, is_identity
 from .sign import Match, mark_signs
 from .stage import Kernel, Stage
@@ -24,7 +24,7 @@ _EXP = "call:tirx.exp"
 class Attention:
     """`values = sum over key of softmax(logit(scores)) * value`, `scores = sum of query * keys`.
 
-    `result` is what stores it, `scores` itself where nothing stands behind. Over `batch` and `row`
+    `result` is what stores it, `values` itself where nothing stands behind. Over `batch` and `row`
     all move but for broadcasts, over `key` the scores and the values' sum, over `column` the values
     alone, over `depth` the scores' sum alone.
     """
@@ -32,7 +32,6 @@ class Attention:
     space: Space
     scores: Node
     largest: Node
-    total: Node
     values: Node
     result: Node
     logit: Expr  # of `largest`: what the softmax is of
@@ -44,12 +43,6 @@ class Attention:
     key: Atom
     column: Atom
     depth: Atom
-
-    @property
-    def score(self) -> Load:
-        """The load of a score in `logit`."""
-        made = self.scores.stage.out
-        return next(n for n in self.largest.reads if n.tensor is made)
 
     @property
     def dtype(self) -> str:
@@ -94,7 +87,7 @@ def _all_inlined(kernel: Kernel) -> Kernel:
     return Kernel(kernel.name, kernel.params, kernel.outputs, tuple(stages))
 
 
-def _stages(kernel: Kernel) -> tuple[Stage, Stage, Stage, Stage, Stage, tuple[Expr, ...]] | str:
+def _stages(kernel: Kernel) -> tuple[Stage, Stage, Stage, Stage, tuple[Expr, ...]] | str:
     """Return the stages by their parts, and the expressions of query, keys and value."""
     rules = [s.reduction.kind if s.reduction is not None else "" for s in kernel.stages]
     if rules not in (["sum", "max", "sum", "sum"], ["sum", "max", "sum", "sum", ""]):
@@ -111,19 +104,19 @@ def _stages(kernel: Kernel) -> tuple[Stage, Stage, Stage, Stage, Stage, tuple[Ex
     if not _is_softmax(weight, total, largest):
         return "the weights are no softmax of the scores"
     made = {id(s.out) for s in kernel.stages}
-    loads = {ld for ld in largest.loads() if id(ld.tensor) in made}
-    if {id(ld.tensor) for ld in loads} != {id(scores.out)} or len(loads) != 1:
+    read = {ld for ld in largest.loads() if id(ld.tensor) in made}
+    if {id(ld.tensor) for ld in read} != {id(scores.out)} or len(read) != 1:
         return "the softmax is not of one score"
     if any(id(ld.tensor) in made for ld in (*scores.loads(), value)):
         return "a product reads a result"
     if any(s.out.dtype not in _DTYPES or s.out.dtype != values.out.dtype for s in kernel.stages):
         return "dtypes differ or are no float32 or float64"
     result = kernel.stages[-1]
-    read = {id(ld.tensor) for ld in result.loads()} & made
-    if result is not values and read != {id(values.out)}:
+    behind = {id(ld.tensor) for ld in result.loads()} & made
+    if result is not values and behind != {id(values.out)}:
         return "the result is not of the values alone"
     left, right = scores.value.args
-    return scores, largest, total, values, result, (left, right, value)
+    return scores, largest, values, result, (left, right, value)
 
 
 def _multiplies(value: Expr) -> bool:
@@ -157,16 +150,13 @@ def _in_atoms(
     space: Space,
     scores: Stage,
     largest: Stage,
-    total: Stage,
     values: Stage,
     result: Stage,
     operands: tuple[Expr, Expr, Load],
 ) -> Attention | str:
     """Return the attention with its axes told apart by which operands move along them."""
     nodes = {id(n.stage): n for n in space.nodes}
-    first, most, sums, last, stored = (
-        nodes[id(s)] for s in (scores, largest, total, values, result)
-    )
+    first, most, last, stored = (nodes[id(s)] for s in (scores, largest, values, result))
     columns = [a for a in last.spatial if a not in first.spatial]
     axes = (most.reduced, columns, first.reduced)
     if any(len(atoms) != 1 for atoms in axes):
@@ -186,7 +176,7 @@ def _in_atoms(
     row, query, keys = known[0]
     batch = tuple(a for a in most.spatial if a is not row)
     return Attention(
-        space, first, most, sums, last, stored, most.stage.value,
+        space, first, most, last, stored, most.stage.value,
         query, keys, value, batch, row, key, column, depth,
     )  # fmt: skip
 
@@ -202,7 +192,7 @@ def _row(query: Expr, keys: Expr, scores: Node, key: Atom) -> Atom | None:
 
 def _strides(expr: Expr, node: Node) -> set[Atom]:
     """Return the atoms along which an expression moves."""
-    accesses = [node.reads[n] for n in walk(expr) if isinstance(n, Load)]
+    accesses = [node.reads[load] for load in loads(expr)]
     return {a for access in accesses for a, stride in access.strides.items() if stride}
 
 

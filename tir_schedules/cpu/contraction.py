@@ -24,8 +24,8 @@ _LANE_REGISTERS = 2
 LEAST_LANES = 8
 # Rows of a register tile: 28 accumulators of 32 registers (AVX-512), 12 of 16 otherwise.
 _ROWS = {64: 14, 32: 6, 16: 6}
-_LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
-STARTING = 0.5  # what a block of rows costs before its first step, in rows
+LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
+_STARTING = 0.5  # what a block of rows costs before its first step, in rows
 _ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
 _FEW_ROW_BLOCKS = 4
 _LANE_STRIPS = 2
@@ -96,10 +96,15 @@ def rows_of(extent: int, device: Device) -> int:
     def cost(rows: int) -> float:
         whole, rest = divmod(extent, rows)
         blocks = [rows] * whole + [rest] * bool(rest)
-        return sum(max(n, _LEAST_ROWS) + STARTING for n in blocks)
+        return sum(map(block_cost, blocks))
 
     most = min(most_rows(device), extent)
     return min(range(most, 0, -1), key=cost)
+
+
+def block_cost(rows: int) -> float:
+    """Return what a register tile takes, in rows of a full one."""
+    return max(rows, LEAST_ROWS) + _STARTING
 
 
 def most_rows(device: Device) -> int:

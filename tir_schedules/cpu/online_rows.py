@@ -6,6 +6,7 @@ Source: Milakov & Gimelshein, arXiv 1805.02867, algorithm 3, a block of scores a
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,27 +61,13 @@ class Rows:
     ) -> tuple[Stmts, ir.Expr]:
         """Scale and mask scores where they are; return their largest."""
         attention = self._form.attention
-        largest, out = filled("largest", self._lanes, -math.inf, self._dtype)
 
-        def strip(begin: ir.Expr, width: int) -> Stmts:
-            one = tirx.decl_buffer((width,), self._dtype, "one")
+        def logit(column: ir.Expr, score: ir.Expr) -> ir.Expr:
+            place = {**here, attention.key: total([(1, start), (1, column)])}
+            given = {id(attention.scores.stage.out): score}
+            return self._places.value(attention.logit, attention.largest, place, given)
 
-            def lane(ln: ir.Expr) -> Stmts:
-                column = [(1, base), (1, begin), (1, ln)]
-                place = {**here, attention.key: total([(1, start), (1, begin), (1, ln)])}
-                given = {id(attention.scores.stage.out): load(self._scores, *column)}
-                value = self._places.value(attention.logit, attention.largest, place, given)
-                return [
-                    store(one, value, ln),
-                    store(self._scores, load(one, ln), *column),
-                    store(largest, combine(_MAX, load(largest, ln), load(one, ln)), ln),
-                ]
-
-            return [tirx.AllocBuffer(one), each_lane(width, lane)]
-
-        out += strips(count, self._lanes, strip)
-        tree, most = lane_tree(_MAX, largest, self._lanes)
-        return [*out, *tree], most
+        return self._replace(base, count, logit, _MAX, -math.inf)
 
     def _shift(self, row: ir.Expr, largest: ir.Expr) -> tuple[Stmts, ir.Var, ir.Var]:
         """Raise a row's shift to its largest score yet, and return what scales its sums down.
@@ -104,22 +91,37 @@ class Rows:
     def _exponentials(self, base: ir.Expr, shift: ir.Var, count: int) -> tuple[Stmts, ir.Expr]:
         """Replace scores by their weights; return the sum of these."""
         node = self._form.attention.values
-        sums, out = filled("sum", self._lanes, 0.0, self._dtype)
+
+        def weight(_: ir.Expr, score: ir.Expr) -> ir.Expr:
+            return self._places.exp_below(score, load(shift), node)
+
+        return self._replace(base, count, weight, _SUM, 0.0)
+
+    def _replace(
+        self,
+        base: ir.Expr,
+        count: int,
+        value: Callable[[ir.Expr, ir.Expr], ir.Expr],
+        kind: Reduction,
+        first: float,
+    ) -> tuple[Stmts, ir.Expr]:
+        """Replace scores by `value(column, score)`; return what all of these combine to."""
+        folded, out = filled("folded", self._lanes, first, self._dtype)
 
         def strip(begin: ir.Expr, width: int) -> Stmts:
             one = tirx.decl_buffer((width,), self._dtype, "one")
 
             def lane(ln: ir.Expr) -> Stmts:
-                column = [(1, base), (1, begin), (1, ln)]
-                weight = self._places.exp_below(load(self._scores, *column), load(shift), node)
+                column = total([(1, begin), (1, ln)])
+                made = value(column, load(self._scores, (1, base), column))
                 return [
-                    store(one, weight, ln),
-                    store(self._scores, load(one, ln), *column),
-                    store(sums, combine(_SUM, load(sums, ln), load(one, ln)), ln),
+                    store(one, made, ln),
+                    store(self._scores, load(one, ln), (1, base), column),
+                    store(folded, combine(kind, load(folded, ln), load(one, ln)), ln),
                 ]
 
             return [tirx.AllocBuffer(one), each_lane(width, lane)]
 
         out += strips(count, self._lanes, strip)
-        tree, added = lane_tree(_SUM, sums, self._lanes)
-        return [*out, *tree], added
+        tree, whole = lane_tree(kind, folded, self._lanes)
+        return [*out, *tree], whole

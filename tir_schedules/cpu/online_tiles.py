@@ -7,13 +7,11 @@ import math
 from ..analysis.atoms import Atom, Node
 from ..analysis.attention import Attention
 from ..analysis.cost import EXPENSIVE
-from ..analysis.expr import Expr, Load, Op, dtype_bytes, walk
+from ..analysis.expr import Load, Op, dtype_bytes, loads, walk
 from ..device import Device
-from .contraction import STARTING, lanes_of, most_rows
+from .contraction import LEAST_LANES, LEAST_ROWS, block_cost, lanes_of, most_rows
 from .online import Online
 
-_LEAST_LANES = 8
-_LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before
 _SCORES_SHARE = 2  # of L1, what the scores of a block of rows take
 _ROW_BLOCKS = 8  # of a tile: keys are packed once for all of them
 _PACKING = 3.0  # what that takes, in rows
@@ -21,7 +19,7 @@ _PACKING = 3.0  # what that takes, in rows
 
 def online_tiles(at: Attention, device: Device) -> Online | str:
     """Return the tiles of an attention, or why the online form does not compute it well."""
-    if at.key.extent < _LEAST_LANES or at.row.extent < _LEAST_ROWS:
+    if at.key.extent < LEAST_LANES or at.row.extent < LEAST_ROWS:
         return "too few keys or rows for a register tile"
     if any(n.name in EXPENSIVE for e in (at.query, at.keys) for n in walk(e) if isinstance(n, Op)):
         return "queries or keys are expensive to compute"
@@ -29,7 +27,7 @@ def online_tiles(at: Attention, device: Device) -> Online | str:
         return "values are not contiguous along the columns"
     if at.result.store.stride(at.column) != 1:
         return "the result is not contiguous along the columns"
-    along = [{_stride(e, at.scores, a) for e in _loads(at.keys)} for a in (at.key, at.depth)]
+    along = [{_stride(e, at.scores, a) for e in loads(at.keys)} for a in (at.key, at.depth)]
     turned = 1 not in along[0] and 1 in along[1]
     if not turned and along[0] - {0} != {1}:
         return "keys are contiguous along neither axis"
@@ -56,16 +54,12 @@ def _rows(at: Attention, device: Device) -> tuple[int, int]:
 
     def cost(rows: int, blocks: int) -> tuple[float, int]:
         tiles = -(-extent // (rows * blocks))
-        spent = tiles * (blocks * (max(rows, _LEAST_ROWS) + STARTING) + _PACKING)
+        spent = tiles * (blocks * block_cost(rows) + _PACKING)
         return spent * (1 + max(0, wanted - tiles)), -rows
 
     most = min(most_rows(device), extent)
     sizes = ((r, b) for r in range(most, 0, -1) for b in range(1, _ROW_BLOCKS + 1))
     return min((pair for pair in sizes if math.prod(pair) <= extent), key=lambda p: cost(*p))
-
-
-def _loads(expr: Expr) -> list[Load]:
-    return [n for n in walk(expr) if isinstance(n, Load)]
 
 
 def _stride(load: Load, node: Node, atom: Atom) -> int | None:
