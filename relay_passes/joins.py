@@ -10,19 +10,17 @@ from tir_schedules.analysis.summary import COMPUTE
 from .group import Group
 from .legality import has_outer_path, refuse_node
 from .op_graph import OpNode
+from .product_judge import ProductJudge
 
 # The evaluator cannot tell plans apart whose times are this close (whole transformers: one kernel
 # for attention is predicted 0.4 % slower, and measures the same), so that fewer kernels are taken.
 _DOUBT = 0.01
 
-# Why a group is no kernel, or None, and its time in ns.
-Judge = Callable[[Group], tuple[str | None, float]]
-
 
 def join_best(
     candidates: Iterable[Sequence[OpNode]],
     home: dict[int, Group],
-    judge: Judge,
+    judge: ProductJudge,
     spend: Callable[[], bool],
 ) -> None:
     """Make the groups of candidates one where a kernel of them takes no more time, best first.
@@ -53,7 +51,7 @@ def union_of(nodes: Iterable[OpNode], home: dict[int, Group]) -> Group | None:
     return None if has_outer_path(union, union, ChainMap(inside, home)) else union
 
 
-def saved(nodes: Sequence[OpNode], home: dict[int, Group], judge: Judge) -> float | None:
+def saved(nodes: Sequence[OpNode], home: dict[int, Group], judge: ProductJudge) -> float | None:
     """Return the ns that one kernel of the ops' groups saves, None if it is none or slower."""
     union = union_of(nodes, home)
     if union is None:
@@ -69,4 +67,5 @@ def saved(nodes: Sequence[OpNode], home: dict[int, Group], judge: Judge) -> floa
         whole = Group(sorted((n for g in rest for n in g.nodes), key=lambda n: n.index))
         refusal, time = judge(whole)
         apart += time if refusal is None else sum(judge(g)[1] for g in rest)
+    apart += judge.between(products, union)
     return apart - together if together <= (1 + _DOUBT) * apart else None

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from tir_schedules.analysis.summary import COMPUTE
-from tir_schedules.cpu.accept import accepted_plan, refuse_products
-from tir_schedules.cpu.online_latency import estimate_any
 from tir_schedules.device import Device
 
 from .around import prologues, row_epilogues
@@ -25,6 +23,7 @@ from .joins import join_best
 from .judge import ExactJudge, FastJudge
 from .legality import refuse_node
 from .op_graph import OpGraph
+from .product_judge import ProductJudge
 from .recompute import recompute
 from .siblings import siblings
 from .units import Units
@@ -45,7 +44,7 @@ class StitchPlanner:
         self._device, self._fuel = device, fuel
         self._skeletons: dict[tuple, bool] = {}
         self._kernels: dict[tuple, tuple[str | None, float]] = {}
-        self._products: dict[tuple, tuple[str | None, float]] = {}
+        self._products: dict = {}
 
     def plan(self, graph: OpGraph) -> FusionPlan:
         fuel = _Fuel(self._fuel)
@@ -53,10 +52,11 @@ class StitchPlanner:
         for node in graph.nodes:
             if node.op_class == COMPUTE and refuse_node(node) is None:
                 absorb_epilogues(node, home, fuel.spend)
+        judge = ProductJudge(graph, self._device, self._products)
         around = [*chains(graph), *siblings(graph, home, self._device.l2_bytes)]
-        join_best(around, home, self._judge_products, fuel.spend)
-        join_best(row_epilogues(graph, home), home, self._judge_products, fuel.spend)
-        join_best(prologues(graph, home), home, self._judge_products, fuel.spend)
+        join_best(around, home, judge, fuel.spend)
+        join_best(row_epilogues(graph, home), home, judge, fuel.spend)
+        join_best(prologues(graph, home), home, judge, fuel.spend)
         units = Units(list({id(g): g for g in home.values()}.values()))
         exact = ExactJudge(units, self._device, self._kernels)
         delta = Delta(self._device)
@@ -75,15 +75,6 @@ class StitchPlanner:
             partial(explain, ordered, units, exact, fuel.is_out),
             partial(forecast, kernels, units, exact, self._device),
         )
-
-    def _judge_products(self, group: Group) -> tuple[str | None, float]:
-        """Return why products lose by one kernel of these ops, or None, and its time in ns."""
-        key = group.signature()
-        if key not in self._products:
-            reason, plan = accepted_plan(group.kernel(), self._device)
-            time = estimate_any(plan, self._device).total if plan is not None else math.inf
-            self._products[key] = (reason or refuse_products(plan), time)
-        return self._products[key]
 
     def _search(self, units: Units, exact: ExactJudge, delta: Delta) -> list[Pattern]:
         """Return the best of the beam's plans as the latency-evaluator sees them."""

@@ -9,7 +9,7 @@ import pytest
 import stitch_case as sc
 
 from tir_schedules import profile as profiles
-from tir_schedules.host import host_name
+from tir_schedules.host import available_cpus, host_name
 from tir_schedules.profile import OP_KINDS, Bandwidth, Profile, ProfileError
 from tvm_stitch.cli import main
 from tvm_stitch.profiling import calibration
@@ -28,6 +28,7 @@ PROFILE = Profile(
         Bandwidth("memory", 2, 35.0, 30.0, 50.0),
     ),
     region_ns={2: 2000.0, 8: 5000.0},
+    handover_ns={2: 0.05},
     call_ns=250.0,
     fold_ns=9.0,
     op_ns=dict.fromkeys(OP_KINDS, 1.5),
@@ -57,7 +58,7 @@ def test_a_profile_survives_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "rule"),
     [
-        (["format"], 1, "format 1, this release reads 3"),
+        (["format"], 1, "format 1, this release reads 4"),
         (["device", "name"], ..., "device name is missing"),
         (["device", "vector_bytes"], 64.5, "device vector_bytes is not int"),
         (["extra"], 1, "the profile extra is unknown"),
@@ -75,6 +76,8 @@ def test_a_profile_survives_its_file(tmp_path):
         (["gb_per_s", 4, "copy"], ..., "gb_per_s copy is missing"),
         (["gb_per_s", 1, "level"], "L1", "gb_per_s: no row of L2 at 1 thread"),
         (["gb_per_s", 3, "threads"], 1, "gb_per_s: two rows of one level"),
+        (["handover_ns"], ..., "the profile handover_ns is missing"),
+        (["handover_ns", "2"], 0, "handover_ns 2 is not a positive number"),
         (["region_ns", "1"], 5.0, "region_ns 1 is not a count of threads from 2 on"),
     ],
 )
@@ -101,6 +104,7 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path, content, rule):
 def test_figures_are_those_of_the_largest_measured_count_within_reach():
     assert [PROFILE.bandwidth("L3", count).read for count in (1, 2, 5)] == [60.0, 110.0, 110.0]
     assert [PROFILE.region(count) for count in (1, 2, 7, 8)] == [0.0, 2000.0, 2000.0, 5000.0]
+    assert [PROFILE.handover(count) for count in (1, 2, 3)] == [0.0, 0.05, 0.05]
 
 
 def test_a_profile_of_another_machine_is_refused():
@@ -121,17 +125,19 @@ def test_every_device_has_a_shipped_profile(width):
     assert {(row.level, row.threads) for row in shipped.bandwidths} >= {("memory", 1)}
 
 
-def test_calibrate_measures_and_writes_what_it_prints(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("threads", sorted({1, min(2, available_cpus())}))
+def test_calibrate_measures_and_writes_what_it_prints(threads, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(calibration, "_ROUND_S", 1e-4)
     monkeypatch.setattr(calibration, "_ROUNDS", 1)
     monkeypatch.setattr(
         calibration, "_sizes", lambda _device: dict.fromkeys(profiles.LEVELS, 1 << 16)
     )
     path = tmp_path / "here.json"
-    assert main(["calibrate", "--threads", "1", "-o", str(path)]) == 0
+    assert main(["calibrate", "--threads", str(threads), "-o", str(path)]) == 0
     profile = profiles.load_profile(path)
     assert profiles.refuse_cpu(profile, sc.device().mcpu, sc.device().vector_bytes) is None
-    assert profile.command == "tvm-stitch calibrate --threads 1"
+    assert profile.command == f"tvm-stitch calibrate --threads {threads}"
+    assert sorted(profile.handover_ns) == sorted(profile.region_ns) == list(range(2, threads + 1))
     assert capsys.readouterr().out.splitlines() == calibration.describe(profile)
 
 

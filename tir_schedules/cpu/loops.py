@@ -159,7 +159,9 @@ def _register_tile(
     lanes = lanes_of(device, phase.inner_extent(tile.lane), node.stage.value.dtype)
     if lanes == 1:
         return None
-    rows = min(rows_of(tile.row.extent, device), phase.inner_extent(tile.row))
+    rows, chunk = rows_of(tile.row.extent, device), phase.inner_extent(tile.row)
+    if chunk % rows:
+        rows = rows_of(chunk, device)
     return LoopGroup((node,), order, lanes, len(outer) + 1, rows)
 
 

@@ -24,6 +24,7 @@ from .limits import most_tasks, region_ns, tile_limit
 from .loops import group_loops
 from .online_planner import plan_online
 from .plan import LoopGroup, Phase, Plan, buffer_bytes, most_alive
+from .row_chains import row_chain
 from .streaming import can_stream
 from .strips import extra_ns
 from .tiling import Tiling, choose_tiling
@@ -172,10 +173,15 @@ def _holds_product(nodes: list[Node], joined: Tiling) -> bool:
     """Return whether a few tiles will do: one of a large product is work enough for a task.
 
     Its operand does not go through a barrier, and the evaluator sees idle threads. Not of tiles of
-    some rows: what stands behind these may as well be a phase of its own.
+    some rows, unless products follow each other in them: what stands behind one product may as well
+    be a phase of its own.
     """
+    if joined.tiles() == 1:
+        return False
     tiles = (register_tile(n) for n in nodes if is_large_contraction(n.stage))
-    return joined.tiles() > 1 and any(t is not None and t.row not in joined.tile for t in tiles)
+    if any(t is not None and t.row not in joined.tile for t in tiles):
+        return True
+    return bool(row_chain(nodes, joined.tile, joined.chunks))
 
 
 def _strips_cost_more(

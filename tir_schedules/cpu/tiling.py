@@ -9,6 +9,7 @@ from ..analysis.atoms import Atom, Edge, Node, Space
 from ..analysis.expr import dtype_bytes
 from ..device import Device
 from .contraction import register_tile, tile_atoms
+from .row_chains import even_rows
 from .transposed import chunk_of, sides
 from .vectors import own_vector
 from .whole_rows import whole_rows
@@ -39,6 +40,8 @@ def choose_tiling(nodes: list[Node], space: Space, device: Device) -> Tiling:
     loose = {a for e in inner_edges for a in e.loose}
     lead = max(nodes, key=lambda n: n.stage.domain)
     common = [a for a in lead.spatial if all(a in n.spatial for n in nodes) and a not in loose]
+    if (even := even_rows(nodes, common, device)) is not None:
+        return Tiling(*even)
     product = register_tile(lead)
     placed = tile_atoms(product, common, device) if product is not None else None
     if placed is not None:

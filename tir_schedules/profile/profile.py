@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 
 from .thresholds import Thresholds
 
-FORMAT = 3
+FORMAT = 4
 LEVELS = ("L1", "L2", "L3", "memory")
 # What one vector register costs, by kind of operation; `light` is an add, a product, a select.
 OP_KINDS = ("light", "divide", "sqrt", "exp", "log", "erf", "tanh", "sigmoid", "pow")
@@ -45,7 +45,8 @@ class Profile:
     """One CPU's figures. Times are ns on one core; `op_ns` is by vector register of float32.
 
     `region_ns` is what a parallel region of that many threads adds to its work, workers awake;
-    `call_ns` what one more kernel costs a model; `fold_ns` what it takes to fold the lanes of a
+    `handover_ns` what a byte takes longer that another core has just written; `call_ns` what one
+    more kernel costs a model; `fold_ns` what it takes to fold the lanes of a
     reduction into one result. `vector_bytes` is the register's width.
     """
 
@@ -55,6 +56,7 @@ class Profile:
     command: str
     bandwidths: tuple[Bandwidth, ...]
     region_ns: Mapping[int, float]
+    handover_ns: Mapping[int, float]
     call_ns: float
     fold_ns: float
     op_ns: Mapping[str, float]
@@ -68,10 +70,11 @@ class Profile:
 
     def region(self, threads: int) -> float:
         """Return the cost in ns of one parallel region; 0 for one thread."""
-        if threads < 2 or not self.region_ns:
-            return 0.0
-        within = [t for t in self.region_ns if t <= threads]
-        return self.region_ns[max(within) if within else min(self.region_ns)]
+        return _at(self.region_ns, threads)
+
+    def handover(self, threads: int) -> float:
+        """Return what a byte from another core's cache costs more, in ns; 0 for one thread."""
+        return _at(self.handover_ns, threads)
 
     def to_json(self) -> dict:
         """Return the profile as JSON types, `from_json`'s inverse."""
@@ -86,6 +89,7 @@ class Profile:
             "command": self.command,
             "gb_per_s": rows,
             "region_ns": {str(threads): ns for threads, ns in self.region_ns.items()},
+            "handover_ns": {str(threads): ns for threads, ns in self.handover_ns.items()},
             "call_ns": self.call_ns,
             "fold_ns": self.fold_ns,
             "op_ns": dict(self.op_ns),
@@ -99,10 +103,11 @@ class Profile:
         Raises: ProfileError for a missing, superfluous or impossible value, or another format.
         """
         reader = _Reader(source)
-        top = reader.record(data, "the profile", _TOP)
-        if top["format"] != FORMAT:
-            rule = f"format {top['format']}, this release reads {FORMAT}"
+        written = data.get("format") if isinstance(data, dict) else None
+        if _is(written, int) and written != FORMAT:
+            rule = f"format {written}, this release reads {FORMAT}"
             raise ProfileError(source, rule, _REMEDY)
+        top = reader.record(data, "the profile", _TOP)
         device = reader.record(top["device"], "device", _DEVICE)
         rows = [reader.bandwidth(row) for row in reader.listed(top["gb_per_s"], "gb_per_s")]
         seen = {(row.level, row.threads) for row in rows}
@@ -120,6 +125,7 @@ class Profile:
             top["command"],
             tuple(rows),
             reader.by_threads(top["region_ns"], "region_ns"),
+            reader.by_threads(top["handover_ns"], "handover_ns"),
             reader.positive(top["call_ns"], "call_ns"),
             reader.positive(top["fold_ns"], "fold_ns"),
             op_ns,
@@ -134,6 +140,7 @@ _TOP = {
     "command": str,
     "gb_per_s": list,
     "region_ns": dict,
+    "handover_ns": dict,
     "call_ns": float,
     "fold_ns": float,
     "op_ns": dict,
@@ -146,6 +153,14 @@ _MEMORY = {"copy": float, "stream": float}
 
 def _threads(row: Bandwidth) -> int:
     return row.threads
+
+
+def _at(figures: Mapping[int, float], threads: int) -> float:
+    """Return the figure of the largest measured count that `threads` reaches, 0 for one thread."""
+    if threads < 2 or not figures:
+        return 0.0
+    within = [t for t in figures if t <= threads]
+    return figures[max(within) if within else min(figures)]
 
 
 class _Reader:

@@ -28,6 +28,7 @@ _F32 = 4
 _ROW = 4096  # elements of a row that stays in L1 beside its accumulators
 _ROWS = 256
 _LIGHT_OPS = 32
+_SHARE_BYTES = 256 << 10  # of a thread; two of them fit L2
 _CHAIN = 33
 _OTHER_BYTES = 32 << 20  # a last-level cache no system file tells of
 _ROUNDS, _ROUND_S = 7, 0.05
@@ -49,6 +50,7 @@ def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profil
     told("calls and parallel regions")
     call_ns = bench.call_ns()
     regions = {count: bench.region_ns(count) for count in counts if count > 1}
+    handovers = {count: bench.handover_ns(count) for count in counts if count > 1}
     told("vector operations")
     fold, ops = bench.fold_ns(), bench.op_ns()
     rows = []
@@ -63,6 +65,7 @@ def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profil
         command,
         tuple(rows),
         regions,
+        handovers,
         call_ns,
         fold,
         ops,
@@ -98,6 +101,13 @@ class _Bench:
         alone = self._chained(func, 1, _parallel(False))
         together = self._chained(func, threads, _parallel(True))
         return max(1.0, together - alone / threads)
+
+    def handover_ns(self, threads: int) -> float:
+        """Return what a byte takes longer that another thread has written a kernel before."""
+        own, other = (
+            self._chained(_shares(threads, shift), threads, _parallel(True)) for shift in (0, 1)
+        )
+        return max(1e-6, (other - own) / _SHARE_BYTES)
 
     def op_ns(self) -> dict[str, float]:
         """Return ns a register for each kind, the cost of an empty body taken off."""
@@ -204,6 +214,17 @@ def _elementwise(elements: int) -> tirx.PrimFunc:
     return _prim_func(x, te.compute((elements,), lambda i: tirx.abs(x[i]), "out"))
 
 
+def _shares(threads: int, shift: int) -> tirx.PrimFunc:
+    """Return an element-wise kernel whose threads read the share of the `shift`-th next one."""
+    shape = (threads, _SHARE_BYTES // _F32)
+    x = te.placeholder(shape, "float32", "x")
+
+    def value(i: tirx.Var, j: tirx.Var) -> tirx.Expr:
+        return tirx.abs(x[tirx.floormod(i + shift, threads), j])
+
+    return _prim_func(x, te.compute(shape, value, "out"))
+
+
 def _repeated_rows(body: Map, elements: int, rows: int) -> tirx.PrimFunc:
     x = te.placeholder((elements,), "float32", "x")
     s = te.placeholder((rows,), "float32", "s")
@@ -250,6 +271,8 @@ def describe(profile: Profile) -> Sequence[str]:
         lines.append(f"{row.level:6} {row.threads} threads: {told} GB/s")
     for threads, ns in profile.region_ns.items():
         lines.append(f"parallel region of {threads}: {ns:.0f} ns")
+    for threads, ns in profile.handover_ns.items():
+        lines.append(f"from another of {threads} cores: {ns:.3f} ns a byte more")
     lines.append(f"kernel call: {profile.call_ns:.0f} ns, lane fold: {profile.fold_ns:.1f} ns")
     ops = ", ".join(f"{kind} {ns:.2f}" for kind, ns in profile.op_ns.items())
     lines.append(f"ns a register: {ops}")
