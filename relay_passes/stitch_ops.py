@@ -12,7 +12,6 @@ from tvm.ir.transform import PassContext
 from tvm.target import Target
 
 from tir_schedules.analysis.expr import Tensor
-from tir_schedules.analysis.stage import Kernel
 from tir_schedules.apply import OPAQUE_PATTERN
 from tir_schedules.device import Device
 
@@ -211,14 +210,9 @@ def _result_vars(group: Group, originals: list[relax.Binding]) -> dict[int, rela
 
 
 def _keep_alone(builder: relax.BlockBuilder, plans: list[FusionPlan]) -> None:
-    """Mark the ops that are planned to stay kernels of their own: FuseOps would join them.
-
-    Those beside an op that no plan can take are left to it.
-    """
-    alone = [g.nodes[0] for plan in plans for g in plan.groups if len(g.nodes) == 1]
-    free = {n.name for n in alone if any(map(refuse_node, (n, *n.producers, *n.consumers)))}
-    planned = {n.name for n in alone if isinstance(n.kernel, Kernel)}
-    for name in sorted(planned - free):
+    """Mark the ops that are planned to stay kernels of their own: FuseOps would join them."""
+    alone = (g.nodes[0] for plan in plans for g in plan.groups if len(g.nodes) == 1)
+    for name in sorted({n.name for n in alone if refuse_node(n) is None}):
         gvar = builder.get().get_global_var(name)
         builder.update_func(gvar, builder.get()[gvar].with_attr("op_pattern", OPAQUE_PATTERN))
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import operator
+from types import SimpleNamespace
+
 import numpy as np
 import onnx
 import pytest
 import stitch_case as sc
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from stitch_tir import statements
 from test_pack_weights import checked
 from tvm import tirx
 from zoo.graph import Graph
+
+from tir_schedules.analysis.atoms import Atom
+from tir_schedules.analysis.expr import Axis, AxisRef, Const, Expr, Op
+from tir_schedules.cpu import padding
 
 DEPTH = 16  # channels read
 
@@ -99,3 +110,54 @@ def test_infinite_weights_do_not_show_in_the_padding():
     (y,) = sc.compiled(model, 2).model.run(inputs).values()
     assert np.isfinite(y[:, :, 0]).all()
     assert np.isinf(y[:, :, 1:]).all()
+
+
+COMPARE = {"GE": operator.ge, "GT": operator.gt, "LE": operator.le, "LT": operator.lt}
+RADICES = st.lists(st.integers(2, 4), min_size=1, max_size=3)
+TERM = st.tuples(st.integers(-8, 8), st.integers(0, 1), st.integers(1, 9), st.integers(2, 12))
+
+
+def in_digits(radices: list[int], name: str) -> tuple[Axis, list[tuple[Atom, int]]]:
+    """Return an axis with its digits, outer first, and their weights."""
+    weights = [math.prod(radices[at + 1 :]) for at in range(len(radices))]
+    atoms = [Atom(f"{name}{at}", extent) for at, extent in enumerate(radices)]
+    return Axis(name, math.prod(radices)), list(zip(atoms, weights, strict=True))
+
+
+def digit(scale: int, axis: Axis, low: int, extent: int) -> Expr:
+    """Return `scale * ((axis // low) % extent)`."""
+    value: Expr = AxisRef(axis)
+    for name, number in (("FloorDiv", low), ("FloorMod", extent), ("Mul", scale)):
+        value = Op(name, (value, Const(number, "int64")), "int64")
+    return value
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    radices=st.tuples(RADICES, RADICES),
+    terms=st.lists(TERM, min_size=1, max_size=3),
+    const=st.integers(-12, 12),
+    name=st.sampled_from(sorted(COMPARE)),
+)
+@example(([2, 3], [4]), [(1, 0, 2, 3)], -1, "GE")  # // 2 of digits by 3
+@example(([4, 2], [4]), [(1, 0, 4, 12), (-1, 1, 2, 12)], 0, "GE")  # two quotients
+@example(([4, 2], [4]), [(3, 0, 4, 12)], -2, "GT")  # a multiple of a quotient
+def test_a_bound_says_what_the_comparison_says(radices, terms, const, name):
+    axes, digits = zip(*map(in_digits, radices, "vk"), strict=True)
+    left: Expr = Const(const, "int64")
+    for scale, axis, low, extent in terms:
+        left = Op("Add", (left, digit(scale, axes[axis], low, extent)), "int64")
+    compare = Op(name, (left, Const(0, "int64")), "bool")
+    node = SimpleNamespace(digits=dict(zip(axes, digits, strict=True)))
+    bound = padding._bound(compare, node)
+    if bound is None:
+        return
+    for values in itertools.product(*(range(axis.extent) for axis in axes)):
+        at = {
+            atom: value // weight % atom.extent
+            for value, each in zip(values, digits, strict=True)
+            for atom, weight in each
+        }
+        whole = const + sum(s * (values[a] // low % extent) for s, a, low, extent in terms)
+        reached = bound.const + sum(stride * at[atom] for atom, stride in bound.strides)
+        assert (reached >= 0) == COMPARE[name](whole, 0), (bound, values)
