@@ -11,17 +11,23 @@ import stitch_case as sc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stitch_tir import assert_stitched
-from test_chains import attention, kernels
+from test_chains import kernels
 from test_pack_weights import checked
 from zoo.graph import Graph as Onnx
 
 import tvm_stitch
-from relay_passes import product_judge
 from relay_passes.group import Group
+from relay_passes.product_judge import ProductJudge
+from tir_schedules.analysis.stage import Kernel
+from tir_schedules.analysis.summary import COMPUTE
 from tir_schedules.cpu.accept import accepted_plan
+from tir_schedules.cpu.contraction import rows_of
 from tir_schedules.cpu.handover import fresh_ns, handover_ns
 from tir_schedules.cpu.plan import Plan
 from tir_schedules.cpu.row_chains import row_chain
+from tvm_stitch import pipeline, targets
+from tvm_stitch.frontend import import_model
+from tvm_stitch.packing import packed
 
 
 def layers(
@@ -63,7 +69,9 @@ def test_the_layers_of_an_mlp_are_one_kernel(rows):
     plan = single(layers(rows, (64, 256, 128, 96)))
     (phase,) = plan.phases
     assert len(row_chain(phase.nodes, phase.tile, phase.chunks)) == 3
-    assert all(group.rows > 1 and group.epilogue is not None for group in phase.groups)
+    assert all(group.epilogue is not None for group in phase.groups)
+    chunk = phase.inner_extent(phase.tile[-1])
+    assert {group.rows for group in phase.groups} == {rows_of(chunk, sc.device(2))}
     built = sc.compiled(layers(rows, (64, 256, 128, 96)).model(), 2)
     (func,) = built.kernels.values()
     assert_stitched(func, sc.device(2))
@@ -138,9 +146,47 @@ def test_threads_that_share_out_columns_read_their_part_of_a_weight():
     assert fresh_ns(rows, 1 << 20, device) < fresh_ns(rows, memory, device)
 
 
-def test_only_chains_along_rows_are_told_what_passes_between(monkeypatch):
-    """Attention keeps its heads on a thread, and its keys are no weight."""
-    asked = []
-    monkeypatch.setattr(product_judge, "handover_ns", lambda *args: asked.append(args) or 0.0)
-    kernels(attention(4, 8, 128, 128, 64, 64).model())
-    assert not asked
+def test_a_weight_made_in_the_kernel_comes_from_no_memory():
+    g = Onnx("made")
+    w = g.op("Relu", g.input("w", (64, 64)))
+    g.output(g.op("MatMul", g.input("x", (20000, 64)), w), "y", (20000, 64))
+    plan = single(g)
+    assert len(plan.space.nodes) == 2
+    assert fresh_ns(plan, 1 << 30, sc.device(2)) == 0
+
+
+def judged(g: Onnx) -> tuple[ProductJudge, Group, list[Group]]:
+    """Return a judge of a model's graph, one group of all its ops, and one a product."""
+    target = targets.resolve("x86", 2)
+    module = packed(import_model(g.model()), target).mod
+    (plan,) = pipeline.planned(module, target, threads=2)
+    nodes = [n for n in plan.graph.nodes if isinstance(n.kernel, Kernel)]
+    starts = [at for at, n in enumerate(nodes) if n.op_class == COMPUTE]
+    ends = [*starts[1:], len(nodes)]
+    parts = [Group(nodes[a:b]) for a, b in zip(starts, ends, strict=True)]
+    return ProductJudge(plan.graph, sc.device(2), {}), Group(nodes), parts
+
+
+def test_what_is_read_from_another_core_speaks_for_one_kernel_and_weights_against_it():
+    judge, union, parts = judged(layers((64,), (256, 512, 64)))
+    assert judge.between(parts, union) > 0
+    judge, union, parts = judged(layers((64,), (768, 3072, 768)))
+    assert judge.between(parts, union) < -100_000
+
+
+def test_products_of_heads_keep_them_on_a_thread():
+    g = Onnx("heads")
+    x = g.op("MatMul", g.input("q", (16, 128, 64)), g.input("k", (16, 64, 128)))
+    g.output(g.op("MatMul", x, g.input("v", (16, 128, 64))), "y", (16, 128, 64))
+    judge, union, parts = judged(g)
+    assert len(parts) == 2
+    assert judge.between(parts, union) == 0
+    for phase in plan_of(union).phases:
+        assert row_chain(phase.nodes, phase.tile, phase.chunks) == []
+
+
+def test_weights_are_as_near_as_what_the_graph_reads_allows():
+    """Its results are made again each time: 64 x 512 and 64 x 64 here."""
+    judge, _, _ = judged(layers((64,), (256, 512, 64)))
+    read = 64 * 256 + 256 * 512 + 512 + 512 * 64 + 64
+    assert judge._bytes == 4 * read
