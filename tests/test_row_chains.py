@@ -174,11 +174,22 @@ def test_what_is_read_from_another_core_speaks_for_one_kernel_and_weights_agains
     assert judge.between(parts, union) < -100_000
 
 
-def test_products_of_heads_keep_them_on_a_thread():
+def heads(projected: bool) -> Onnx:
+    """Return two products of four heads, or one of them behind a projection to all."""
     g = Onnx("heads")
-    x = g.op("MatMul", g.input("q", (16, 128, 64)), g.input("k", (16, 64, 128)))
-    g.output(g.op("MatMul", x, g.input("v", (16, 128, 64))), "y", (16, 128, 64))
-    judge, union, parts = judged(g)
+    if projected:
+        x = g.op("MatMul", g.input("x", (128, 256)), g.weight("w", (256, 256)))
+        x = g.op("Reshape", x, g.constant([128, 4, 64], "int64"))
+        x = g.op("Transpose", x, perm=[1, 0, 2])
+    else:
+        x = g.op("MatMul", g.input("p", (4, 128, 64)), g.input("q", (4, 64, 64)))
+    g.output(g.op("MatMul", x, g.input("k", (4, 64, 128))), "y", (4, 128, 128))
+    return g
+
+
+@pytest.mark.parametrize("projected", [False, True])
+def test_only_chains_along_rows_are_told_what_passes_between(projected):
+    judge, union, parts = judged(heads(projected))
     assert len(parts) == 2
     assert judge.between(parts, union) == 0
     for phase in plan_of(union).phases:
