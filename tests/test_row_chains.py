@@ -174,26 +174,27 @@ def test_what_is_read_from_another_core_speaks_for_one_kernel_and_weights_agains
     assert judge.between(parts, union) < -100_000
 
 
-def heads(projected: bool) -> Onnx:
-    """Return two products of four heads, or one of them behind a projection to all."""
+def heads(count: int, projected: bool) -> Onnx:
+    """Return two products of some heads, or one of them behind a projection to all."""
     g = Onnx("heads")
     if projected:
-        x = g.op("MatMul", g.input("x", (128, 256)), g.weight("w", (256, 256)))
-        x = g.op("Reshape", x, g.constant([128, 4, 64], "int64"))
+        x = g.op("MatMul", g.input("x", (128, 768)), g.weight("w", (768, 64 * count)))
+        x = g.op("Reshape", x, g.ints(128, count, 64))
         x = g.op("Transpose", x, perm=[1, 0, 2])
     else:
-        x = g.op("MatMul", g.input("p", (4, 128, 64)), g.input("q", (4, 64, 64)))
-    g.output(g.op("MatMul", x, g.input("k", (4, 64, 128))), "y", (4, 128, 128))
+        x = g.op("MatMul", g.input("p", (count, 128, 64)), g.input("q", (count, 64, 64)))
+    g.output(g.op("MatMul", x, g.input("k", (count, 64, 128))), "y", (count, 128, 128))
     return g
 
 
-@pytest.mark.parametrize("projected", [False, True])
-def test_only_chains_along_rows_are_told_what_passes_between(projected):
-    judge, union, parts = judged(heads(projected))
+@pytest.mark.parametrize(("count", "projected"), [(4, False), (12, True)])
+def test_only_chains_along_rows_are_told_what_passes_between(count, projected):
+    judge, union, parts = judged(heads(count, projected))
     assert len(parts) == 2
     assert judge.between(parts, union) == 0
     for phase in plan_of(union).phases:
         assert row_chain(phase.nodes, phase.tile, phase.chunks) == []
+        assert phase.tiles() >= sc.device(2).profile.thresholds.least_tiles
 
 
 def test_weights_are_as_near_as_what_the_graph_reads_allows():
