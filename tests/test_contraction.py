@@ -10,6 +10,7 @@ from stitch_tir import statements
 from tvm import te, tirx
 
 from relay_passes.convolution import Window, convolve
+from tir_schedules.cpu import contraction
 from tir_schedules.cpu.contraction import depth_block, rows_of
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
@@ -154,3 +155,21 @@ def test_the_last_tile_has_a_strip_of_lanes(columns):
 def test_threads_share_out_the_larger_operand(sizes, by_rows):
     (phase,) = plan_prim_func(row_major(*sizes), DEVICE).phases
     assert (phase.tile[0].extent == sizes[0]) == by_rows
+
+
+@pytest.mark.parametrize(
+    ("extent", "others", "rows"),
+    [
+        (160, 1, 84),  # 112 and 48 rows would leave a thread idle
+        (49, 5, 56),  # 147 and 98: another pass costs as much
+        (280, 4, 56),
+        (14, 3, 14),
+    ],
+)
+def test_a_few_tiles_are_as_many_as_keep_all_threads_busy(extent, others, rows):
+    device = replace(DEVICE, threads=2)
+    assert contraction._row_chunk(extent, 14, others, few=True, device=device) == rows
+
+
+def test_many_tiles_are_as_large_as_the_cache_likes():
+    assert contraction._row_chunk(1400, 14, 64, few=False, device=DEVICE) == 140

@@ -88,13 +88,26 @@ def test_a_pointwise_convolution_is_one_kernel_with_a_register_tile(groups):
     [
         pytest.param(convolution((1, 16, 32, 32), 32, size=3), id="window"),
         pytest.param(convolution((1, 32, 32, 32), 32, groups=32), id="depthwise"),
-        pytest.param(convolution((1, 32, 14, 14), 32), id="ragged pixels"),
+        pytest.param(convolution((1, 512, 7, 7), 512), id="lanes to spare"),
         pytest.param(convolution((1, 64, 1, 1), 64), id="one pixel"),
-        pytest.param(convolution((2, 32, 4, 4), 32), id="half a strip"),
+        pytest.param(convolution((2, 32, 2, 2), 32), id="a few pixels"),
     ],
 )
 def test_others_stay_convolutions(model):
     assert "relax.matmul" not in operators(model.model())
+    checked(model.model())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(convolution((1, 64, 14, 14), 48), id="little work"),
+        pytest.param(convolution((2, 32, 4, 4), 32), id="half a strip"),
+        pytest.param(convolution((4, 96, 56, 56), 64, stride=4), id="most pixels unread"),
+    ],
+)
+def test_images_are_not_turned_for_a_few_idle_lanes(model):
+    assert "relax.matmul" in operators(model.model())
     checked(model.model())
 
 

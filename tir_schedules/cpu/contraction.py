@@ -28,6 +28,7 @@ LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles,
 _STARTING = 0.5  # what a block of rows costs before its first step, in rows
 _ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
 _FEW_ROW_BLOCKS = 4
+_UNEVEN = 1.25  # the rows of the thread that has most, in those that it must have
 _LANE_STRIPS = 2
 _LINE_SHARE = 8  # of L2, what the operand along the lanes may take of it as it came
 _LINES = 6  # of half of L2, what one of the buffers of a tile of whole lines may take: a third
@@ -192,9 +193,7 @@ def tile_atoms(
     others *= -(-tile.lane.extent // lane_chunk)
     outside = _rows_outside(tile, common, device)
     few = outside or others * -(-tile.row.extent // (_ROW_BLOCKS * rows)) < 4 * device.threads
-    # Even chunks: threads get the tiles in order, so that the larger ones are one thread's.
-    blocks = -(-tile.row.extent // rows)
-    row_chunk = -(-blocks // -(-blocks // (_FEW_ROW_BLOCKS if few else _ROW_BLOCKS))) * rows
+    row_chunk = _row_chunk(tile.row.extent, rows, others, few, device)
     wanted = {tile.lane: lane_chunk, tile.row: tile.row.extent if tile.whole_row else row_chunk}
     chunks = {atom: chunk for atom, chunk in wanted.items() if chunk < atom.extent}
 
@@ -212,6 +211,31 @@ def tile_atoms(
     rows_stay = outside or past_rows < past_lanes > device.l2_bytes // 2
     stays = moving + weight if rows_stay else weight + moving
     return (*unknown, *batch, *stays), chunks
+
+
+def _row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) -> int:
+    """Return the rows of a tile: some blocks, of `few` tiles as many as leave no thread idle.
+
+    Threads get the tiles in order, `others` of each chunk, so that the larger ones are one
+    thread's: chunks are even.
+    """
+    blocks = -(-extent // rows)
+    chunks = -(-blocks // (_FEW_ROW_BLOCKS if few else _ROW_BLOCKS))
+
+    def most(count: int) -> int:
+        """Return the rows of the thread that has most."""
+        chunk = -(-blocks // count) * rows
+        sizes = [min(chunk, extent - start) for start in range(0, extent, chunk)] * others
+        share = -(-len(sizes) // device.threads)
+        return max(sum(sizes[at : at + share]) for at in range(0, len(sizes), share))
+
+    if few:
+        counts = range(1, 2 * chunks + 1)
+        best = min(map(most, counts))
+        # A thread that is idle for less costs no more than another pass of the other operand.
+        near = [n for n in counts if most(n) <= _UNEVEN * best]
+        chunks = min(near, key=lambda n: (abs(n - chunks), n))
+    return -(-blocks // chunks) * rows
 
 
 def _count(atoms: list[Atom], chunks: dict[Atom, int]) -> int:
