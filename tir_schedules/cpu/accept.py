@@ -82,4 +82,4 @@ def _read(phase: Phase) -> list[Tensor]:
 
 
 def _has_product(phase: Phase) -> bool:
-    return any(group.rows > 1 for group in phase.groups)
+    return any(group.is_product for group in phase.groups)
