@@ -80,6 +80,19 @@ def guarded_windows(plan: Plan) -> list[str]:
     ]
 
 
+def windows_of_products(plan: Plan) -> list[str]:
+    """Return padded windows over what a product makes: each tap computes its epilogue anew."""
+    return [
+        node.stage.name
+        for phase in plan.phases
+        if any(group.is_product for group in phase.groups)
+        for group in phase.groups
+        if group.window is not None
+        for node in group.nodes
+        if bounds_of(node) is not None
+    ]
+
+
 def _is_scalar(group: LoopGroup, phase: Phase) -> bool:
     if group.lanes > 1 or not group.dims:
         return False

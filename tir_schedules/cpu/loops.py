@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..analysis.atoms import Atom, Node, Space
-from ..analysis.expr import dtype_bytes
 from ..device import Device
 from . import guards
 from .contraction import lanes_of, register_tile, rows_of, runs_on
-from .padding import bounds_of
+from .padding import bounds_of, padding_of
 from .plan import LoopGroup, Phase
 from .transposed import lanes_across, sides
 from .vectors import lanes_for, vector_atom
-from .windows import LEAST_LANES, window_of, window_rows
+from .windows import window_of, window_rows
 
 # Outputs are often as far apart as a page is wide, so their lines meet in one set of L1.
 _MOST_STREAMS = 2
@@ -191,20 +190,21 @@ def _transposed(
 def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) -> LoopGroup | None:
     """Order the loops of a reduction over overlapping windows as rows, strip, taps, lanes."""
     lane = next((d for d in dims if node.store.stride(d) == 1), None)
-    if lane is None or guards.cuts(node, lane) != [] or bounds_of(node) is not None:
+    if lane is None or guards.cuts(node, lane) != []:
         return None
     window = window_of(node, lane)
     if window is None or not {window.row, window.tap} <= set(dims):
         return None
-    dtype = node.stage.value.dtype
-    lanes = lanes_of(device, phase.inner_extent(lane), dtype)
-    rows = window_rows(window, lanes, phase.inner_extent(window.row), dtype_bytes(dtype), device)
-    if lanes < LEAST_LANES or rows == 1:
+    lanes = lanes_of(device, phase.inner_extent(lane), node.stage.value.dtype)
+    rows = window_rows(node, window, lane, lanes, phase.inner_extent(window.row), device)
+    if rows == 1:
         return None
     outer = [d for d in dims if d in node.spatial and d not in (window.row, lane)]
     reduced = [d for d in dims if d in node.reduced and d is not window.tap]
     order = (*outer, window.row, *reduced, window.tap, lane)
-    return LoopGroup((node,), order, lanes, len(outer) + 1, rows, window=window)
+    group = LoopGroup((node,), order, lanes, len(outer) + 1, rows, window=window)
+    settled = bounds_of(node) is None or padding_of(group, phase) is not None
+    return group if settled else None
 
 
 def _with_epilogues(groups: list[LoopGroup], space: Space) -> tuple[LoopGroup, ...]:

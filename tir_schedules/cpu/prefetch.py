@@ -42,7 +42,9 @@ class Fetch:
 
 
 def fetches(group: LoopGroup, phase: Phase, plan: Plan) -> list[Fetch]:
-    """Return what a nest of a phase fetches."""
+    """Return what a nest of a phase fetches: nothing with each of its taps if it walks windows."""
+    if group.window is not None:
+        return []
     out, nests = _steps_ahead(group, plan.space.kernel.inputs), phase.nests()
     near = [fetch.access for fetch in out]
     for tensor in plan.fetched:

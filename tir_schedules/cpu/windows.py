@@ -10,6 +10,7 @@ import itertools
 from dataclasses import dataclass
 
 from ..analysis.atoms import Access, Atom, Node
+from ..analysis.expr import dtype_bytes
 from ..device import Device
 
 LEAST_LANES = 4
@@ -36,6 +37,10 @@ class Window:
         """Return how many lines so many rows read."""
         return len({self._line(*point) for point in self.points(rows)})
 
+    def serves(self) -> float:
+        """Return how many points a line serves on average, of as many rows as taps."""
+        return self.tap.extent**2 / self.lines(self.tap.extent)
+
     def _line(self, row: int, tap: int) -> int:
         return self.row_step * row + self.tap_step * tap
 
@@ -51,21 +56,24 @@ def window_of(node: Node, lane: Atom) -> Window | None:
         if row is not lane and tap.extent <= MOST_TAPS and _goes_on(access, row, tap)
     ]
     found = [w for w in found if w.lines(2) < 2 * w.tap.extent]
-    return min(found, key=_lines_a_tap, default=None)
-
-
-def _lines_a_tap(window: Window) -> tuple[float, int]:
-    taps = window.tap.extent
-    return window.lines(taps) / taps**2, window.row_step
+    return max(found, key=lambda w: (w.serves(), -w.row_step), default=None)
 
 
 def _goes_on(access: Access, row: Atom, tap: Atom) -> bool:
     return all((access.stride(atom) or 0) > 0 for atom in (row, tap))
 
 
-def window_rows(window: Window, lanes: int, extent: int, itemsize: int, device: Device) -> int:
-    """Return the rows whose accumulators, with a weight a tap and a line, registers hold."""
-    each = max(1, lanes * itemsize // device.vector_bytes)
-    most = (_REGISTERS[device.vector_bytes] - window.tap.extent - each) // each
-    most = min(most, extent)
+def window_rows(
+    node: Node, window: Window, lane: Atom, lanes: int, extent: int, device: Device
+) -> int:
+    """Return the rows whose accumulators, with the other operand's taps and a line, fit registers.
+
+    1 if so few lanes are not worth it.
+    """
+    if lanes < LEAST_LANES:
+        return 1
+    each = max(1, lanes * dtype_bytes(node.stage.value.dtype) // device.vector_bytes)
+    beside = [a for a in node.reads.values() if a.stride(window.tap) and not a.stride(window.row)]
+    taps = sum(window.tap.extent * (each if a.stride(lane) else 1) for a in beside)
+    most = min(extent, (_REGISTERS[device.vector_bytes] - taps - each) // each)
     return next((n for n in range(most, most // 2, -1) if extent % n == 0), max(1, most))
