@@ -30,18 +30,19 @@ class Window:
     def points(self, rows: int) -> list[tuple[int, int]]:
         """Return each row with each tap, those that read the same line one after the other."""
         return sorted(
-            itertools.product(range(rows), range(self.tap.extent)), key=lambda p: self._line(*p)
+            itertools.product(range(rows), range(self.tap.extent)), key=lambda p: self.line(*p)
         )
 
     def lines(self, rows: int) -> int:
         """Return how many lines so many rows read."""
-        return len({self._line(*point) for point in self.points(rows)})
+        return len({self.line(*point) for point in self.points(rows)})
 
     def serves(self) -> float:
         """Return how many points a line serves on average, of as many rows as taps."""
         return self.tap.extent**2 / self.lines(self.tap.extent)
 
-    def _line(self, row: int, tap: int) -> int:
+    def line(self, row: int, tap: int) -> int:
+        """Return which line a row reads with a tap."""
         return self.row_step * row + self.tap_step * tap
 
 
@@ -55,7 +56,7 @@ def window_of(node: Node, lane: Atom) -> Window | None:
         for tap in node.reduced
         if row is not lane and tap.extent <= MOST_TAPS and _goes_on(access, row, tap)
     ]
-    found = [w for w in found if w.lines(2) < 2 * w.tap.extent]
+    found = [w for w in found if w.serves() > 1]
     return max(found, key=lambda w: (w.serves(), -w.row_step), default=None)
 
 
