@@ -11,6 +11,7 @@ from .inspect import (
     streaming_weights,
     strided_depths,
     untiled_products,
+    windows_of_products,
 )
 from .limits import tile_limit
 from .plan import Phase, Plan
@@ -66,6 +67,8 @@ def refuse_products(plan: Plan) -> str | None:
         return f"{name} would read a line of its operand for each step"
     for name in guarded_windows(plan):
         return f"the padding of {name} would be asked for at each point"
+    for name in windows_of_products(plan):
+        return f"each tap of {name} would compute again what follows the product"
     for name in streaming_weights(plan):
         return f"the weights of {name} would stream past each tile"
     crossing, before = {id(t) for t in plan.crossing}, False
@@ -82,4 +85,4 @@ def _read(phase: Phase) -> list[Tensor]:
 
 
 def _has_product(phase: Phase) -> bool:
-    return any(group.rows > 1 for group in phase.groups)
+    return any(group.is_product for group in phase.groups)

@@ -25,6 +25,7 @@ from .nest import Nest, Reduce, sequence
 from .padding import Bound
 from .storage import total
 from .vectors import halves
+from .windows import Window
 
 
 class NestEmitter:
@@ -251,15 +252,36 @@ class NestEmitter:
             return self._rows_at(width, start)
         atom, *inside = loops
         emit = functools.partial(self._inner, tuple(inside), width, start)
+        window = self._nest.group.window
+        if window is not None and atom is window.tap:
+            emit = functools.partial(self._points.emit, width, start)
         if atom in self._nest.told_apart:
             return self._one_by_one(atom, emit)
         bounds = self._known_bounds(atom, inside)
         dynamic = [b for b in bounds if self._nest.padding.line not in b.atoms]
         if dynamic:
             emit = functools.partial(self._guarded, dynamic, emit)
-        if len(dynamic) < len(bounds) and not self._settled:
-            return self._taps(atom, [b for b in bounds if b not in dynamic], emit)
+        lined = [] if self._settled else [b for b in bounds if b not in dynamic]
+        if window is not None and atom is window.tap:
+            return self._window(window, lined, emit)
+        if lined:
+            return self._taps(atom, lined, emit)
         return [self._loop(atom, self._loops[atom], self._nest.extent(atom), emit)]
+
+    def _window(
+        self, window: Window, bounds: list[Bound], emit: Callable[[], list[tirx.Stmt]]
+    ) -> list[tirx.Stmt]:
+        """Emit the taps of a block of rows inside the image, those of one line after each other."""
+        nest, row, tap = self._nest, self._loops[window.row], self._loops[window.tap]
+        out: list[tirx.Stmt] = []
+        for number, at in window.points(nest.rows):
+            if all(nest.padding.holds(b, int(row) + number, at) for b in bounds):
+                nest.row = number
+                self._loops[window.row] = total([(1, row)], number)
+                self._loops[window.tap] = tirx.IntImm(INDEX, at)
+                out += emit()
+        self._loops[window.row], self._loops[window.tap], nest.row = row, tap, 0
+        return out
 
     def _one_by_one(self, atom: Atom, emit: Callable[[], list[tirx.Stmt]]) -> list[tirx.Stmt]:
         """Emit each position of a loop with the value that it has there."""

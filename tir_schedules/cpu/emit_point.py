@@ -89,7 +89,7 @@ class PointEmitter:
         self._forward = {key: tirx.BufferLoad(v, [at]) for key, v in (given or {}).items()}
         values = self._values
         stores: list[tirx.Stmt] = []
-        streams: list[tuple[Node, ir.Var]] = []
+        aside: list[tuple[Node, ir.Var]] = []
         for node in nest.group.nodes:
             share([values[id(node)]], scope, self._emitter)
             value = self._emitter.emit(values[id(node)], scope)
@@ -107,20 +107,20 @@ class PointEmitter:
                 stores += scope.stores
                 scope.stores = []
                 self._forward[id(node.stage.out)] = value
-            if self._streams(node, width):
+            if self._streams(node, width) or self._splits(node, width):
                 lanes = tirx.decl_buffer((width,), node.stage.out.dtype, "lanes")
                 stores.append(tirx.BufferStore(lanes, value, [lane]))
-                streams.append((node, lanes))
+                aside.append((node, lanes))
             elif id(node.stage.out) not in self._registers:
                 stores.append(nest.store(node, value))
         body = sequence(stores)
         if lane is not None:
             body = tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, body)
-        allocs = [*scope.allocs, *(tirx.AllocBuffer(lanes) for _, lanes in streams)]
+        allocs = [*scope.allocs, *(tirx.AllocBuffer(lanes) for _, lanes in aside)]
         if start is not None:
             loops[nest.vector] = start
         # From here on the position is that of lane 0.
-        after = [nest.storage.stream(n, b, width, nest.position) for n, b in streams]
+        after = [s for n, b in aside for s in self._store_aside(n, b, width)]
         return [*self._prefetches(width), *allocs, body, *after]
 
     def _prefetches(self, width: int) -> list[tirx.Stmt]:
@@ -143,6 +143,16 @@ class PointEmitter:
         if width == 1 or node.store.stride(nest.vector) != 1:
             return False
         return node not in nest.phase.partial and nest.storage.streams(node, width)
+
+    def _splits(self, node: Node, width: int) -> bool:
+        return width > 1 and self._nest.storage.splits(node, self._nest.vector)
+
+    def _store_aside(self, node: Node, lanes: ir.Var, width: int) -> list[tirx.Stmt]:
+        """Store lanes that a buffer of their own holds."""
+        nest = self._nest
+        if self._splits(node, width):
+            return nest.storage.store_split(node, lanes, width, nest.position)
+        return [nest.storage.stream(node, lanes, width, nest.position)]
 
     # What expressions ask for
 

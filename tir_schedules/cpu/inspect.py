@@ -21,7 +21,7 @@ def scalar_loops(plan: Plan) -> list[LoopGroup]:
 
 def untiled_products(plan: Plan) -> list[str]:
     """Return the names of large products and convolutions that run without a register tile."""
-    nests = (g for p in plan.phases for g in p.nests() if g.rows == 1)
+    nests = (g for p in plan.phases for g in p.nests() if not g.is_product)
     return [n.stage.name for g in nests for n in g.nodes if is_large_contraction(n.stage)]
 
 
@@ -31,7 +31,7 @@ def short_depths(plan: Plan) -> list[tuple[str, int]]:
     A run of 8 spends as much on its loops as on its sums.
     """
     found = []
-    for group in (g for p in plan.phases for g in p.nests() if g.rows > 1):
+    for group in (g for p in plan.phases for g in p.nests() if g.is_product):
         (node,) = group.nodes
         *others, last = (d for d in group.dims if d in node.reduced)
         if others and last.extent < _SHORT:
@@ -46,7 +46,7 @@ def streaming_weights(plan: Plan) -> list[str]:
     """
     found = []
     for phase in plan.phases:
-        for group in (g for g in phase.groups if g.rows > 1 and phase.tiles() > 1):
+        for group in (g for g in phase.groups if g.is_product and phase.tiles() > 1):
             (node,) = group.nodes
             tile = register_tile(node)
             inside = any(a in group.dims for a in tile.batch)
@@ -59,7 +59,7 @@ def streaming_weights(plan: Plan) -> list[str]:
 def strided_depths(plan: Plan) -> list[str]:
     """Return products of which each step of the sum reads another line of the scalar operand."""
     found = []
-    for group in (g for p in plan.phases for g in p.groups if g.rows > 1):
+    for group in (g for p in plan.phases for g in p.groups if g.is_product):
         (node,) = group.nodes
         moving = register_tile(node).moving
         *_, last = (d for d in group.dims if d in node.reduced)
@@ -77,6 +77,19 @@ def guarded_windows(plan: Plan) -> list[str]:
         for group in phase.groups
         for node in group.nodes
         if bounds_of(node) is not None and padding_of(group, phase) is None
+    ]
+
+
+def windows_of_products(plan: Plan) -> list[str]:
+    """Return padded windows over what a product makes: each tap computes its epilogue anew."""
+    return [
+        node.stage.name
+        for phase in plan.phases
+        if any(group.is_product for group in phase.groups)
+        for group in phase.groups
+        if group.window is not None
+        for node in group.nodes
+        if bounds_of(node) is not None
     ]
 
 

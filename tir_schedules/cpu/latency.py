@@ -156,7 +156,7 @@ class _Evaluator:
         fetched: dict[int, int] = {}
         compute = traffic = 0.0
         for group in phase.nests():
-            if group.rows > 1:
+            if group.is_product:
                 compute += self._product_ns(group)
             else:
                 compute += tiles * self._compute(group, phase)
@@ -228,7 +228,7 @@ def _registers(group: LoopGroup, phase: Phase, lanes: int) -> float:
 
 def _evenness(phase: Phase) -> float:
     """Return the average size of a tile in whole ones, of products whose blocks of rows differ."""
-    if all(group.rows == 1 for group in phase.groups):
+    if not any(group.is_product for group in phase.groups):
         return 1.0
     return math.prod(a.extent / (-(-a.extent // n) * n) for a, n in phase.chunks.items())
 

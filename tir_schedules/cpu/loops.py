@@ -12,9 +12,11 @@ from ..analysis.atoms import Atom, Node, Space
 from ..device import Device
 from . import guards
 from .contraction import lanes_of, register_tile, rows_of, runs_on
+from .padding import bounds_of, padding_of
 from .plan import LoopGroup, Phase
 from .transposed import lanes_across, sides
 from .vectors import lanes_for, vector_atom
+from .windows import window_of, window_rows
 
 # Outputs are often as far apart as a page is wide, so their lines meet in one set of L1.
 _MOST_STREAMS = 2
@@ -125,6 +127,9 @@ def _finish(nest: _Nest, phase: Phase, device: Device) -> LoopGroup:
         transposed = _transposed(nodes[0], dims, phase, device)
         if transposed is not None:
             return transposed
+        window = _window(nodes[0], dims, phase, device)
+        if window is not None:
+            return window
     last = max(0, len(dims) - 1)
     if nest.vector is None:
         return LoopGroup(nodes, dims, 1, last)
@@ -184,6 +189,26 @@ def _transposed(
     return LoopGroup((node,), order, lanes, len(dims) - 1, transposed=True)
 
 
+def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) -> LoopGroup | None:
+    """Order the loops of a reduction over overlapping windows as rows, strip, taps, lanes."""
+    lane = next((d for d in dims if node.store.stride(d) == 1), None)
+    if lane is None or guards.cuts(node, lane) != []:
+        return None
+    window = window_of(node, lane)
+    if window is None or not {window.row, window.tap} <= set(dims):
+        return None
+    lanes = lanes_of(device, phase.inner_extent(lane), node.stage.value.dtype)
+    rows = window_rows(node, window, lane, lanes, phase.inner_extent(window.row), device)
+    if rows == 1:
+        return None
+    outer = [d for d in dims if d in node.spatial and d not in (window.row, lane)]
+    reduced = [d for d in dims if d in node.reduced and d is not window.tap]
+    order = (*outer, window.row, *reduced, window.tap, lane)
+    group = LoopGroup((node,), order, lanes, len(outer) + 1, rows, window=window)
+    settled = bounds_of(node) is None or padding_of(group, phase) is not None
+    return group if settled else None
+
+
 def _with_epilogues(groups: list[LoopGroup], space: Space) -> tuple[LoopGroup, ...]:
     out: list[LoopGroup] = []
     for group in groups:
@@ -196,7 +221,7 @@ def _with_epilogues(groups: list[LoopGroup], space: Space) -> tuple[LoopGroup, .
 
 def _with_long_rows(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup:
     """Let the rows of a register tile run on over the atom outside them where all addresses do."""
-    if group.rows == 1 or group.epilogue is not None or group.strip_level < 2:
+    if not group.is_product or group.epilogue is not None or group.strip_level < 2:
         return group
     (node,), row = group.nodes, group.dims[group.strip_level - 1]
     outer = group.dims[: group.strip_level - 1]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ..analysis.atoms import Atom, Node, Space
 from ..analysis.expr import Tensor, dtype_bytes
 from .online import Online
+from .windows import Window
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class LoopGroup:
     over the same points that take a register tile's accumulators where they are. The rows of a
     register tile run on over the atom `beside` them, which is no loop of its own. A `transposed`
     nest is read along the last dimension and stored along the one before, in blocks of `lanes` of
-    each.
+    each. Rows of a `window` share its lines instead: its taps are the last loop but the lanes.
     """
 
     nodes: tuple[Node, ...]
@@ -31,6 +32,12 @@ class LoopGroup:
     epilogue: LoopGroup | None = None
     beside: Atom | None = None
     transposed: bool = False
+    window: Window | None = None
+
+    @property
+    def is_product(self) -> bool:
+        """Whether this is the register tile of a matrix product or convolution."""
+        return self.rows > 1 and self.window is None
 
 
 @dataclass(frozen=True)

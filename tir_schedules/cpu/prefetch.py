@@ -42,7 +42,9 @@ class Fetch:
 
 
 def fetches(group: LoopGroup, phase: Phase, plan: Plan) -> list[Fetch]:
-    """Return what a nest of a phase fetches."""
+    """Return what a nest of a phase fetches: nothing with each of its taps if it walks windows."""
+    if group.window is not None:
+        return []
     out, nests = _steps_ahead(group, plan.space.kernel.inputs), phase.nests()
     near = [fetch.access for fetch in out]
     for tensor in plan.fetched:
@@ -51,7 +53,7 @@ def fetches(group: LoopGroup, phase: Phase, plan: Plan) -> list[Fetch]:
             continue
         distance, width = _tile_step(access, phase), dtype_bytes(tensor.dtype)
         later = nests[position + 1 :]
-        if group.rows > 1 and nests[position] is group:
+        if group.is_product and nests[position] is group:
             distance, later = _panel_step(access, group) or distance, (group,)
         elif len(nests) == 1 or abs(distance) * width > plan.cache_bytes:
             distance = min(distance, _REACH_BYTES // width)
@@ -80,7 +82,7 @@ def _panel_step(access: Access, group: LoopGroup) -> int:
 def _steps_ahead(group: LoopGroup, inputs: tuple[Tensor, ...]) -> list[Fetch]:
     """Return what a register tile fetches along its lanes: at the end of a panel, of the next."""
     inside = group.dims[group.strip_level : -1]
-    if group.rows == 1 or math.prod(a.extent for a in inside) < _LEAST_STEPS:
+    if not group.is_product or math.prod(a.extent for a in inside) < _LEAST_STEPS:
         return []
     depth, lane = group.dims[-2:]
     reads = [a for n in group.nodes for a in n.reads.values() if any(a.tensor is t for t in inputs)]

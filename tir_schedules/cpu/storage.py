@@ -12,6 +12,7 @@ from ..analysis.index import normalize
 from . import bfloat16, prefetch
 from .emit_expr import INDEX, cast
 from .plan import LoopGroup, Phase, Plan, buffer_atoms
+from .splits import Split, split_of
 from .streaming import stream
 
 
@@ -24,6 +25,7 @@ class Storage:
         self._flat: dict[int, ir.Var] = {}
         self._tiles: dict[int, ir.Var] = {}
         self._layout: dict[int, dict[Atom, int]] = {}
+        self._splits: dict[int, Split] = {}
         self._home = {id(n.stage.out): n for n in plan.space.nodes}
         for tensor in plan.workspace:
             self._flat[id(tensor)] = self._allocate(tensor.name, tensor.elements, tensor.dtype)
@@ -84,9 +86,13 @@ class Storage:
                 continue
             atoms = buffer_atoms(node, phase)
             strides, step = {}, 1
+            split = split_of(node, phase, self._plan.space)
+            if split is not None:
+                self._splits[id(tensor)] = split
             for atom in reversed(atoms):
                 strides[atom] = step
-                step *= phase.inner_extent(atom)
+                parted = split is not None and atom is split.atom
+                step *= split.ways * split.part if parted else phase.inner_extent(atom)
             buffer = tirx.decl_buffer((step,), stored(tensor.dtype), tensor.name)
             self._tiles[id(tensor)], self._layout[id(tensor)] = buffer, strides
             out.append(tirx.AllocBuffer(buffer))
@@ -116,9 +122,37 @@ class Storage:
         if id(tensor) in self._flat:
             offset = self._global(node.store, position, None)
             return tirx.BufferStore(self._flat[id(tensor)], value, [offset])
-        layout = self._layout[id(tensor)]
-        offset = total([(s, position.inner(a)) for a, s in layout.items()])
+        offset = self._in_tile(tensor, {a: position.inner(a) for a in self._layout[id(tensor)]})
         return tirx.BufferStore(self._tiles[id(tensor)], value, [offset])
+
+    def splits(self, node: Node, along: Atom | None) -> bool:
+        """Return whether the lines of the node's result are split, and run along that atom."""
+        split = self._splits.get(id(node.stage.out))
+        return split is not None and split.atom is along
+
+    def store_split(
+        self, node: Node, lanes: ir.Var, width: int, position: Position
+    ) -> list[tirx.Stmt]:
+        """Return the stores of `lanes` from `position` on, one to each part of a split line."""
+        tensor, split = node.stage.out, self._splits[id(node.stage.out)]
+        at = {a: position.inner(a) for a in self._layout[id(tensor)]}
+        first, out = at[split.atom], []
+        whole = tirx.BufferLoad(lanes, [ramp(tirx.IntImm(INDEX, 0), width)])
+        for number in range(min(split.ways, width)):
+            at[split.atom] = total([(1, first)], number)
+            picks = [tirx.IntImm(INDEX, lane) for lane in range(number, width, split.ways)]
+            place = ramp(self._in_tile(tensor, at), len(picks))
+            value = tirx.Shuffle([whole], picks)
+            out.append(tirx.BufferStore(self._tiles[id(tensor)], value, [place]))
+        return out
+
+    def _in_tile(self, tensor: Tensor, at: dict[Atom, ir.Expr]) -> ir.Expr:
+        """Return where in its tile buffer the element at a position is."""
+        split, parts = self._splits.get(id(tensor)), []
+        for atom, stride in self._layout[id(tensor)].items():
+            inside = split is not None and atom is split.atom
+            parts.append((stride, split.place(at[atom]) if inside else at[atom]))
+        return total(parts)
 
     def streams(self, node: Node, width: int) -> bool:
         """Return whether `width` lanes of the node's result go past the caches."""
@@ -156,6 +190,7 @@ class Storage:
         """Address a tile buffer: shared atoms by their position, loose dimensions by index."""
         layout, node = self._layout[id(load.tensor)], self._home[id(load.tensor)]
         loose = position.loose(node, reader)
+        split = self._splits.get(id(load.tensor))
         parts = [(s, position.inner(a)) for a, s in layout.items() if a not in loose]
         for expr, home in zip(load.index, node.stage.out_index, strict=True):
             terms = normalize(home).terms
@@ -163,8 +198,13 @@ class Storage:
             if not isinstance(base, Axis):
                 continue
             digits = [a for a, _ in node.digits[base] if a in layout]
-            if digits and digits[-1] in loose:
-                parts.append((layout[digits[-1]], cast(emit(expr), INDEX)))
+            if not digits or digits[-1] not in loose:
+                continue
+            if split is not None and digits[-1] is split.atom:
+                whole, rest = (cast(emit(part), INDEX) for part in split.apart(expr))
+                parts += [(1, whole), (1, split.place(rest))]
+                continue
+            parts.append((layout[digits[-1]], cast(emit(expr), INDEX)))
         return total(parts)
 
 
@@ -201,6 +241,11 @@ class Position:
 def stored(dtype: str) -> str:
     """Return the dtype of a tensor's memory; TVM's lowering has no vectors of bool in memory."""
     return {"bool": "int8", "bfloat16": bfloat16.BITS}.get(dtype, dtype)
+
+
+def ramp(start: ir.Expr, lanes: int) -> ir.Expr:
+    """Return so many indices from `start` on."""
+    return tirx.Ramp(start, tirx.IntImm(INDEX, 1), lanes) if lanes > 1 else start
 
 
 def total(parts: list[tuple[int, ir.Expr]], const: int = 0) -> ir.Expr:
