@@ -22,8 +22,8 @@ from tir_schedules.analysis.masks import why_none_hidden
 from tir_schedules.cpu import online_skip
 from tir_schedules.cpu.online_magnitudes import Magnitudes
 
-ROWS, KEYS, SIZE, VALUE, HEADS = 45, 1100, 24, 20, 2
-FORMS = ("where", "reversed", "padded", "added", "scaled")
+ROWS, KEYS, SIZE, VALUE, HEADS = 45, 1500, 24, 20, 2
+FORMS = ("where", "reversed", "padded", "added", "scaled", "clipped")
 PATTERNS = ("causal", "window", "padding", "left padding", "blocks", "a row", "all", "none")
 SPECIAL = (np.nan, np.inf, -np.inf, 3e38)
 
@@ -54,6 +54,9 @@ def masked(form: str, dtype: str = "float32", turned: bool = False) -> onnx.Mode
     elif form == "scaled":
         seen = g.op("Sub", g.constant(1.0), mask)
         scores = g.op("Add", g.op("Mul", scores, seen), g.op("Where", hides, low, seen))
+    elif form == "clipped":
+        scores = g.op("Sub", g.constant(1.0), g.op("Relu", scores))
+        scores = g.op("Add", scores, g.op("Where", hides, low, g.constant(0.0)))
     else:
         scores = g.op("Sub", g.op("Where", hides, low, g.constant(0.0)), scores)
     g.output(g.op("MatMul", g.op("Softmax", scores, axis=-1), v), "y", (1, HEADS, ROWS, VALUE))
@@ -69,7 +72,7 @@ def hidden(pattern: str, rng: np.random.Generator) -> np.ndarray:
     if pattern in ("padding", "left padding"):
         return one | ((key >= cut) == (pattern == "padding"))
     if pattern == "blocks":
-        return np.kron(rng.integers(0, 2, (5, 22)), np.ones((9, 50))).astype(bool)
+        return np.kron(rng.integers(0, 2, (5, 30)), np.ones((9, 50))).astype(bool)
     one[rng.integers(ROWS) if pattern == "a row" else slice(None)] = pattern != "none"
     return one
 
@@ -84,6 +87,8 @@ def softmaxed(form: str, inputs: dict[str, np.ndarray], turned: bool) -> np.ndar
             scores = scores * (1 - mask) + np.where(hides, low, 1 - mask)
         elif form == "added":
             scores = np.where(hides, low, 0).astype(q.dtype) - scores
+        elif form == "clipped":
+            scores = 1 - np.maximum(scores, 0) + np.where(hides, low, 0).astype(q.dtype)
         else:
             scores = np.where(hides, low, scores)
         scores = scores.astype("float64")
@@ -159,25 +164,65 @@ def test_results_are_right(layout, pattern, low, special, seed):
     for name, value, place in special:
         inputs[name].flat[place % inputs[name].size] = value
     mask = hidden(pattern, np.random.default_rng(seed)).astype(dtype)
-    if low == -1e4 and form in ("added", "scaled"):
+    if low == -1e4 and form in ("added", "scaled", "clipped"):
         mask[:, 0] = 0  # scores that -1e4 is added to have few digits
     inputs["mask"] = mask[None, None, -1:] if form == "padded" else mask
     inputs["low"] = np.array([np.finfo(dtype).min if low == "min" else low], dtype)
     assert_right(pair(form, dtype, turned)[0].run(inputs)["y"], softmaxed(form, inputs, turned))
 
 
+@pytest.mark.parametrize(("dtype", "low"), [("float32", -96), ("float64", -737)])
+def test_a_key_whose_weight_is_the_least_number_is_seen(dtype, low):
+    inputs = inputs_of(dtype, "where", True, 0)
+    inputs["q"][:] = 0
+    inputs["mask"] = np.broadcast_to(np.arange(KEYS) >= 200, (ROWS, KEYS)).astype(dtype)
+    inputs["low"] = np.array([low], dtype)
+    inputs["v"][:, :, :200], inputs["v"][:, :, 200:] = 0, np.finfo(dtype).max
+    skipping, whole = (model.run(inputs)["y"] for model in pair("where", dtype, True))
+    assert (whole > 0).all()
+    np.testing.assert_array_equal(skipping, whole)
+
+
 @pytest.mark.parametrize("form", ["where", "added"])
-@pytest.mark.parametrize("low", [-np.inf, -1e4])
-def test_values_of_hidden_keys_are_read_only_if_one_is_not_finite(form, low):
+@pytest.mark.parametrize(
+    ("low", "keys", "left"),
+    [
+        (-np.inf, slice(700, KEYS), slice(800, KEYS)),
+        (-1e4, slice(700, KEYS), slice(800, KEYS)),
+        (-np.inf, slice(0, 1400), slice(0, 64)),
+    ],
+)
+def test_hidden_keys_are_left_out_but_for_values_that_are_not_finite(form, low, keys, left):
     """Of values taken for finite, NaN at the keys that are left out does not show."""
     model, inputs = masked(form), inputs_of("float32", form, False, 0)
-    inputs["mask"] = np.broadcast_to(np.arange(KEYS) >= 200, (ROWS, KEYS)).astype("float32")
+    inputs["mask"] = np.zeros((ROWS, KEYS), "float32")
+    inputs["mask"][:, keys] = 1
     inputs["low"] = np.array([low], "float32")
     wanted = run_online(model, inputs)
-    inputs["v"][:, :, 600:] = np.nan
+    inputs["v"][:, :, left] = np.nan
     assert np.isnan(run_online(model, inputs)).all()
     with mock.patch.object(Magnitudes, "finite", lambda *_: tirx.const(True, "bool")):
         np.testing.assert_array_equal(run_online(model, inputs), wanted)
+
+
+def test_every_batch_of_a_task_is_looked_at():
+    heads = 150
+    model = attention(20, 1100, 8, 8, "where", heads=heads).model()
+    inputs = sc.zoo.random_inputs(model)
+    inputs["mask"][:] = np.where(np.arange(1100) < 200, 0.0, -1.0)
+    inputs["v"][0, 1::2, 1000] = np.inf
+    nan = np.isnan(run_online(model, inputs))
+    odd = np.arange(heads) % 2 == 1
+    np.testing.assert_array_equal(nan, np.broadcast_to(odd[:, None, None], nan.shape))
+
+
+def test_a_hidden_score_of_nan_shows_where_numbers_are_clipped():
+    inputs = inputs_of("float32", "clipped", False, 0)
+    inputs["mask"] = np.broadcast_to(np.arange(KEYS) >= 200, (ROWS, KEYS)).astype("float32")
+    inputs["low"] = np.array([-1e4], "float32")
+    inputs["q"][:] = 1
+    inputs["k"][0, :, :2, -1] = np.inf, -np.inf
+    assert np.isnan(pair("clipped", "float32", False)[0].run(inputs)["y"]).all()
 
 
 def conditions(model: onnx.ModelProto) -> int:

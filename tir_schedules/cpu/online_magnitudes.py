@@ -1,4 +1,4 @@
-"""How large the scores of an online attention may be, block by block, and whether values are finite.
+"""How large the scores of an online attention may be, by block, and whether values are finite.
 
 A score is at most its query's sum of magnitudes times the largest magnitude of the block's keys.
 """

@@ -107,7 +107,7 @@ class Skip:
         return [*out, tirx.IfThenElse(unknown, raised, None), under]
 
     def _floor(self, here: Place, block: ir.Expr, r: ir.Expr, width: int) -> tuple[Stmts, ir.Expr]:
-        """Return what the largest of the softmax's arguments in a block's first keys is at least."""
+        """Return what the softmax's largest argument among a block's first keys is at least."""
         folded, out = filled("folded", self._lanes, -math.inf, self._dtype)
 
         def piece(begin: ir.Expr, wide: int) -> Stmts:
