@@ -21,6 +21,7 @@ from tir_schedules.analysis.attention import find_attention
 from tir_schedules.analysis.masks import why_none_hidden
 from tir_schedules.cpu import online_skip
 from tir_schedules.cpu.online_magnitudes import Magnitudes
+from tir_schedules.cpu.online_planner import plan_online
 
 ROWS, KEYS, SIZE, VALUE, HEADS = 45, 1500, 24, 20, 2
 FORMS = ("where", "reversed", "padded", "added", "scaled", "clipped")
@@ -280,6 +281,18 @@ def changed(change: str) -> onnx.ModelProto:
 )
 def test_says_why_no_mask_can_be_told_to_hide_keys(change, reason):
     assert reason in why_none_hidden(find_attention(whole_kernel(changed(change))))
+
+
+@pytest.mark.parametrize(
+    ("mask", "keys", "online"),
+    [
+        *(("where", 255, False), ("where", 256, True), ("scores", 1023, False)),
+        *(("keys", 1023, False), ("none", 1023, False), ("none", 1024, True)),
+    ],
+)
+def test_keys_chosen_row_by_row_are_taken_in_blocks_where_there_are_fewer(mask, keys, online):
+    kernel = whole_kernel(attention(64, keys, mask=mask).model())
+    assert (plan_online(kernel, sc.device(2)) is not None) == online
 
 
 def test_a_bounded_score_can_be_hidden():

@@ -28,6 +28,20 @@ def why_none_hidden(attention: Attention) -> str | None:
     return reason
 
 
+def hides_by_row(attention: Attention) -> bool:
+    """Return whether a condition chooses, for each row, keys whose scores count.
+
+    A mask that is added may be a bias that hides nothing; one alike for all rows is mostly padding.
+    """
+    at, scores = attention, attention.scores.stage.out
+    parts = (e for e in walk(at.logit) if isinstance(e, Op) and e.name in _CHOICES)
+    chosen = any(
+        all(moves_along(e.args[0], at.largest, atom, scores) for atom in (at.row, at.key))
+        for e in parts
+    )
+    return chosen and why_none_hidden(attention) is None
+
+
 def moves_along(expr: Expr, node: Node, atom: Atom, scores: Tensor) -> bool:
     """Return whether anything in a node's expression but the scores differs along an atom."""
     if isinstance(expr, Load):
