@@ -21,13 +21,12 @@ from .emit_expr import INDEX, constant
 from .emit_tiles import over_tiles, tile_position
 from .nest import sequence
 from .online_packing import pack_keys, pack_queries, panel_start
-from .online_rows import Rows, Running
+from .online_rows import Keys, Rows, Running
+from .online_skip import Skip
 from .places import Place, Places
 from .plan import Plan
 from .register_tile import Stmts, at, each_lane, load, loop, product, store, strips
 from .storage import Storage, total
-
-_REGISTERS = 4  # of scores that are looked at together
 
 
 def emit_online(plan: Plan, storage: Storage) -> tirx.Stmt:
@@ -51,8 +50,10 @@ class _Emitter:
             self._buffer("total", form.tile_rows),
             self._buffer("factor", form.rows),
         )
-        lanes = form.wide * _REGISTERS
-        self._rows = Rows(form, self._places, self._scores, self._running, lanes)
+        self._rows = Rows(form, self._places, self._scores, self._running)
+        self._skip: Skip | None = None
+        if form.masked:
+            self._skip = Skip(form, self._places, self._queries, self._running.shift)
 
     def _buffer(self, name: str, elements: int) -> ir.Var:
         return tirx.decl_buffer((elements,), self._at.dtype, name)
@@ -67,20 +68,23 @@ class _Emitter:
             start = tirx.Min(start, at(row.extent - form.tile_rows))
         body = [*binds, tirx.Bind(first, start), *self._open()]
         body += pack_queries(form, self._places, self._queries, here, first)
+        if self._skip is not None:
+            body += self._skip.magnitudes.measure(number, here)
         if form.whole_blocks:
 
             def block(b: ir.Expr) -> Stmts:
-                return self._block(here, first, b * form.block_keys, form.block_keys)
+                return self._block(here, first, b, form.block_keys)
 
             body.append(loop("block", form.whole_blocks, block))
         if form.last_keys:
-            behind = at(form.whole_blocks * form.block_keys)
-            body += self._block(here, first, behind, form.last_keys)
+            body += self._block(here, first, at(form.whole_blocks), form.last_keys)
         body += self._finish(here, first)
         running = self._running
         buffers = [self._queries, self._panels, self._scores, self._sums]
         buffers += [running.shift, running.total, running.factor]
-        allocs = [tirx.AllocBuffer(b) for b in buffers]
+        allocs: Stmts = [tirx.AllocBuffer(b) for b in buffers]
+        if self._skip is not None:
+            allocs += self._skip.open()
         return over_tiles(math.prod(extents.values()), number, allocs, sequence(body), self._plan)
 
     def _open(self) -> Stmts:
@@ -100,25 +104,33 @@ class _Emitter:
 
         return strips(count, self._form.wide, strip)
 
-    def _block(self, here: Place, first: ir.Expr, start: ir.Expr, count: int) -> Stmts:
+    def _block(self, here: Place, first: ir.Expr, number: ir.Expr, count: int) -> Stmts:
         """Emit a block of keys, for one register tile's rows after the other."""
-        form = self._form
+        form, skip = self._form, self._skip
+        start = number * form.block_keys
 
         def rows(block: ir.Expr) -> Stmts:
             row = tirx.Var("row", INDEX)
+            keys = Keys(count, None if skip is None else skip.seen(block))
 
             def weigh(r: ir.Expr) -> Stmts:
                 place = {**here, self._at.row: first + row + r}
-                return self._rows.weigh(place, row + r, r, start, count)
+                return self._rows.weigh(place, row + r, r, start, keys)
 
             bind = tirx.Bind(row, block * form.rows)
             weighed = loop("r", form.rows, weigh)
-            return [bind, *self._products(row, count), weighed, *self._add(here, row, start, count)]
+            body = [bind, *self._products(row, keys), weighed]
+            body += self._add(here, row, start, keys)
+            return body if skip is None else [_if_any(keys, body)]
 
-        packed = pack_keys(form, self._places, self._panels, here, start, count)
-        return [*packed, loop("rows", form.blocks, rows)]
+        every = Keys(count, None if skip is None else skip.most_seen())
+        packed = pack_keys(form, self._places, self._panels, here, start, every)
+        body = [*packed, loop("rows", form.blocks, rows)]
+        if skip is None:
+            return body
+        return [*skip.look(here, first, number, count), _if_any(every, body)]
 
-    def _products(self, row: ir.Expr, count: int) -> Stmts:
+    def _products(self, row: ir.Expr, keys: Keys) -> Stmts:
         """Emit the products of a register tile's queries with a block's keys."""
         form, depth = self._form, self._at.depth.extent
         size = depth * form.lanes
@@ -132,7 +144,7 @@ class _Emitter:
                 lambda r, d: load(self._queries, (depth, row + r), d),
                 lambda d, lane: load(self._panels, (size, p), (form.lanes, d), lane),
             )
-            key = panel_start(form, p, count)
+            key = panel_start(form, p, keys.count)
             for r, acc in enumerate(accs):
 
                 def keep(lane: ir.Expr, r: int = r, acc: ir.Var = acc) -> Stmts:
@@ -142,9 +154,9 @@ class _Emitter:
                 out.append(each_lane(form.lanes, keep))
             return out
 
-        return [loop("p", -(-count // form.lanes), panel)]
+        return [loop("p", keys.panels(form.lanes), panel)]
 
-    def _add(self, here: Place, row: ir.Expr, start: ir.Expr, count: int) -> Stmts:
+    def _add(self, here: Place, row: ir.Expr, start: ir.Expr, keys: Keys) -> Stmts:
         """Add the block's values, weighted, to the sums of a register tile's rows."""
         form, attention, columns = self._form, self._at, self._at.column.extent
 
@@ -157,7 +169,7 @@ class _Emitter:
             def weight(r: int, k: ir.Expr) -> ir.Expr:
                 return load(self._scores, at(r * form.most_keys), k)
 
-            accs, out = product(form.rows, width, count, attention.dtype, weight, value)
+            accs, out = product(form.rows, width, keys.each(), attention.dtype, weight, value)
             for r, acc in enumerate(accs):
 
                 def add(lane: ir.Expr, r: int = r, acc: ir.Var = acc) -> Stmts:
@@ -192,3 +204,8 @@ class _Emitter:
             return strips(columns, self._form.wide, strip)
 
         return [loop("r", self._form.tile_rows, row)]
+
+
+def _if_any(keys: Keys, body: Stmts) -> tirx.Stmt:
+    """Emit what is done for keys that are seen."""
+    return tirx.IfThenElse(tirx.GT(keys.each(), at(0)), sequence(body), None)

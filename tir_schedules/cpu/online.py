@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from ..analysis.attention import Attention
 from ..analysis.expr import dtype_bytes
 
+LOOKED_REGISTERS = 4  # of scores that are looked at together
+
 
 @dataclass(frozen=True)
 class Online:
     """Attention in tiles of `blocks` register tiles of `rows`, over `block_keys` keys at a time.
 
     Keys are packed in panels of `lanes`; they are `turned` if they come contiguous along the depth.
-    A register tile takes `column_lanes` of the values; `wide` are the lanes of one register.
+    A register tile takes `column_lanes` of the values; `wide` are the lanes of one register. Of
+    `masked` attention, blocks are left out where a mask hides all their keys.
     """
 
     attention: Attention
@@ -30,6 +33,12 @@ class Online:
     column_lanes: int
     wide: int
     turned: bool
+    masked: bool
+
+    @property
+    def looked_lanes(self) -> int:
+        """The scores of a row that are looked at together."""
+        return LOOKED_REGISTERS * self.wide
 
     @property
     def tile_rows(self) -> int:

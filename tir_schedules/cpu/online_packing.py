@@ -7,6 +7,7 @@ from tvm import ir, tirx
 from ..analysis.expr import loads
 from .emit_transposed import transposed
 from .online import Online
+from .online_rows import Keys
 from .places import Place, Places
 from .register_tile import Stmts, at, each_lane, load, loop, store, strips
 from .storage import total
@@ -34,19 +35,19 @@ def pack_queries(form: Online, places: Places, into: ir.Var, here: Place, first:
 
 
 def pack_keys(
-    form: Online, places: Places, into: ir.Var, here: Place, start: ir.Expr, count: int
+    form: Online, places: Places, into: ir.Var, here: Place, start: ir.Expr, keys: Keys
 ) -> Stmts:
     """Copy a block of keys to panels: steps of the depth one below the other, keys in lanes."""
     packer = _Turned(form, places, into, here) if form.turned else None
     size = form.attention.depth.extent * form.lanes
 
     def panel(p: ir.Expr) -> Stmts:
-        key = total([(1, start), (1, panel_start(form, p, count))])
+        key = total([(1, start), (1, panel_start(form, p, keys.count))])
         if packer is not None:
             return packer.panel(p * size, key)
         return _panel(form, places, into, here, p * size, key)
 
-    return [loop("p", -(-count // form.lanes), panel)]
+    return [loop("p", keys.panels(form.lanes), panel)]
 
 
 def panel_start(form: Online, panel: ir.Expr, count: int) -> ir.Expr:

@@ -17,10 +17,28 @@ from .combiners import combine, lane_tree
 from .emit_expr import constant
 from .online import Online
 from .places import Place, Places
-from .register_tile import Stmts, each_lane, filled, load, single, store, strips
+from .register_tile import Stmts, at, each_lane, filled, load, single, store, strips
 from .storage import total
 
-_MAX, _SUM = Reduction("max", -math.inf), Reduction("sum", 0)
+MAX, SUM = Reduction("max", -math.inf), Reduction("sum", 0)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """`count` keys of a block, of which the first `seen` are looked at, or all."""
+
+    count: int
+    seen: ir.Expr | None = None
+
+    def each(self) -> ir.Expr:
+        """Return how many are looked at."""
+        return at(self.count) if self.seen is None else self.seen
+
+    def panels(self, lanes: int) -> ir.Expr:
+        """Return how many panels of `lanes` these are."""
+        if self.seen is None:
+            return at(-(-self.count // lanes))
+        return tirx.FloorDiv(self.seen + at(lanes - 1), at(lanes))
 
 
 @dataclass(frozen=True)
@@ -38,26 +56,24 @@ class Running:
 class Rows:
     """Emits the softmax of rows of `scores`, `lanes` at a time."""
 
-    def __init__(
-        self, form: Online, places: Places, scores: ir.Var, running: Running, lanes: int
-    ) -> None:
+    def __init__(self, form: Online, places: Places, scores: ir.Var, running: Running) -> None:
         self._form, self._places, self._scores = form, places, scores
-        self._running, self._lanes = running, lanes
+        self._running, self._lanes = running, form.looked_lanes
         self._dtype = form.attention.dtype
 
-    def weigh(self, here: Place, row: ir.Expr, r: ir.Expr, start: ir.Expr, count: int) -> Stmts:
+    def weigh(self, here: Place, row: ir.Expr, r: ir.Expr, start: ir.Expr, keys: Keys) -> Stmts:
         """Emit one row of a register tile: `row` in its tile, `r` in the register tile."""
         base = r * self._form.most_keys
-        looked, largest = self._look(here, base, start, count)
+        looked, largest = self._look(here, base, start, keys)
         shifted, shift, factor = self._shift(row, largest)
-        weighed, sums = self._exponentials(base, shift, count)
+        weighed, sums = self._exponentials(base, shift, keys)
         running = self._running
         whole = load(running.total, row) * load(factor) + sums
         kept = [store(running.factor, load(factor), r), store(running.total, whole, row)]
         return [*looked, *shifted, *weighed, *kept]
 
     def _look(
-        self, here: Place, base: ir.Expr, start: ir.Expr, count: int
+        self, here: Place, base: ir.Expr, start: ir.Expr, keys: Keys
     ) -> tuple[Stmts, ir.Expr]:
         """Scale and mask scores where they are; return their largest."""
         attention = self._form.attention
@@ -67,7 +83,7 @@ class Rows:
             given = {id(attention.scores.stage.out): score}
             return self._places.value(attention.logit, attention.largest, place, given)
 
-        return self._replace(base, count, logit, _MAX, -math.inf)
+        return self._replace(base, keys, logit, MAX, -math.inf)
 
     def _shift(self, row: ir.Expr, largest: ir.Expr) -> tuple[Stmts, ir.Var, ir.Var]:
         """Raise a row's shift to its largest score yet, and return what scales its sums down.
@@ -77,7 +93,7 @@ class Rows:
         """
         running, dtype = self._running, self._dtype
         above = largest + constant(math.log(self._form.attention.key.extent), dtype)
-        new, raised = single("new", combine(_MAX, load(running.shift, row), above), dtype)
+        new, raised = single("new", combine(MAX, load(running.shift, row), above), dtype)
         # Of a row that has seen -inf alone the weights are exp(-inf - 0), not exp(-inf - -inf).
         empty = tirx.LT(load(new), constant(float(np.finfo(dtype).min), dtype))
         usable = tirx.Select(empty, constant(0.0, dtype), load(new))
@@ -88,19 +104,19 @@ class Rows:
         kept = store(running.shift, load(new), row)
         return [*raised, *chosen, *scaled, kept], used, factor
 
-    def _exponentials(self, base: ir.Expr, shift: ir.Var, count: int) -> tuple[Stmts, ir.Expr]:
+    def _exponentials(self, base: ir.Expr, shift: ir.Var, keys: Keys) -> tuple[Stmts, ir.Expr]:
         """Replace scores by their weights; return the sum of these."""
         node = self._form.attention.values
 
         def weight(_: ir.Expr, score: ir.Expr) -> ir.Expr:
             return self._places.exp_below(score, load(shift), node)
 
-        return self._replace(base, count, weight, _SUM, 0.0)
+        return self._replace(base, keys, weight, SUM, 0.0)
 
     def _replace(
         self,
         base: ir.Expr,
-        count: int,
+        keys: Keys,
         value: Callable[[ir.Expr, ir.Expr], ir.Expr],
         kind: Reduction,
         first: float,
@@ -122,6 +138,6 @@ class Rows:
 
             return [tirx.AllocBuffer(one), each_lane(width, lane)]
 
-        out += strips(count, self._lanes, strip)
+        out += strips(keys.count, self._lanes, strip, keys.seen)
         tree, whole = lane_tree(kind, folded, self._lanes)
         return [*out, *tree], whole

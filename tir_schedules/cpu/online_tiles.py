@@ -8,6 +8,7 @@ from ..analysis.atoms import Atom, Node
 from ..analysis.attention import Attention
 from ..analysis.cost import EXPENSIVE
 from ..analysis.expr import Load, Op, dtype_bytes, loads, walk
+from ..analysis.masks import why_none_hidden
 from ..device import Device
 from .contraction import LEAST_LANES, LEAST_ROWS, block_cost, lanes_of, most_rows
 from .online import Online
@@ -32,12 +33,13 @@ def online_tiles(at: Attention, device: Device) -> Online | str:
     if not turned and along[0] - {0} != {1}:
         return "keys are contiguous along neither axis"
     lanes = lanes_of(device, at.key.extent, at.dtype)
+    wide = device.vector_bytes // dtype_bytes(at.dtype)
     rows, blocks = _rows(at, device)
     most = device.l1_bytes // _SCORES_SHARE // (rows * dtype_bytes(at.dtype))
+    masked = why_none_hidden(at) is None
     block_keys = max(lanes, min(most, at.key.extent) // lanes * lanes)
-    wide = device.vector_bytes // dtype_bytes(at.dtype)
     columns = lanes_of(device, at.column.extent, at.dtype)
-    form = Online(at, rows, blocks, block_keys, lanes, columns, wide, turned)
+    form = Online(at, rows, blocks, block_keys, lanes, columns, wide, turned, masked)
     if form.tile_bytes > device.l2_bytes // 2:
         return f"a tile needs {form.tile_bytes} bytes, more than half of L2"
     return form

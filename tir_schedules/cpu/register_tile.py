@@ -49,16 +49,27 @@ def each_lane(width: int, body: Callable[[ir.Expr], Stmts]) -> tirx.Stmt:
     return tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, sequence(body(lane)))
 
 
-def strips(extent: int, lanes: int, body: Callable[[ir.Expr, int], Stmts]) -> Stmts:
-    """Emit `body(start, width)` for whole strips in a loop, then for halving powers of two."""
+def strips(
+    extent: int,
+    lanes: int,
+    body: Callable[[ir.Expr, int], Stmts],
+    upto: ir.Expr | None = None,
+) -> Stmts:
+    """Emit `body(start, width)` for whole strips in a loop, then for halving powers of two.
+
+    `upto` is where to end, if not at the extent: behind some of the whole strips.
+    """
     whole, out = extent // lanes, []
     if whole:
-        out.append(loop("strip", whole, lambda strip: body(strip * lanes, lanes)))
-    done = whole * lanes
+        count = whole if upto is None else tirx.FloorDiv(upto, at(lanes))
+        out.append(loop("strip", count, lambda strip: body(strip * lanes, lanes)))
+    done, rest = whole * lanes, []
     for width in halves(extent - done):
-        out += body(at(done), width)
+        rest += body(at(done), width)
         done += width
-    return out
+    if rest and upto is not None:
+        rest = [tirx.IfThenElse(tirx.EQ(upto, at(extent)), sequence(rest), None)]
+    return out + rest
 
 
 def filled(name: str, width: int, value: float, dtype: str) -> tuple[ir.Var, Stmts]:
@@ -77,7 +88,7 @@ def single(name: str, value: ir.Expr, dtype: str) -> tuple[ir.Var, Stmts]:
 def product(
     rows: int,
     width: int,
-    depth: int,
+    depth: int | ir.Expr,
     dtype: str,
     scalar: Callable[[int, ir.Expr], ir.Expr],
     lanes: Callable[[ir.Expr, ir.Expr], ir.Expr],

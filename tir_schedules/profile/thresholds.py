@@ -14,7 +14,8 @@ class Thresholds:
     `crossing_bytes` may live across a barrier. A strip of a row out of L3 or memory takes as long
     as if it were `strip_bytes` wider. Work of `spread_regions` is spread over threads, of
     `cut_regions` is cut so that it has tiles; a tile of `tile_regions` is not worth splitting at
-    the price of a barrier. Attention over `online_keys` takes them in blocks, not whole rows.
+    the price of a barrier. Attention over `online_keys` takes them in blocks, not whole rows
+    (`online_planner` has a share of it for masks).
     """
 
     tiles: int

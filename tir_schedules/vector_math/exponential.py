@@ -49,12 +49,16 @@ LOG2_E = math.log2(math.e)
 LN2_HIGH = 0.693145751953125
 LN2_LOW = 1.428606765330187e-06
 GRADUAL = 64
+# The powers of two that arguments are clamped to: where underflow needs no microcode. A product
+# between 2**-126 and 2**-159 takes 90 cycles instead of 3, a VSCALEFPS down to 2**-500 takes 155
+# (rocketlake-class): clamped just below 2**-150, each masked score of a softmax took that.
+_FAR, _FAR_SCALED = -165.0, -740.0
 
 
 def exp(lets: Bindings, x: Expr) -> Expr:
     """Return e**x of a float32 x: exp(-inf) = 0, exp(x > 88.73) = inf, NaN stays."""
     # 88.73 overflows already and -103.98 is the last to give a subnormal.
-    x = at_least(lets.let("x", x), -104.0)
+    x = at_least(lets.let("x", x), round(_lowest(lets) / LOG2_E))
     x = lets.let("x", x if lets.never_above_zero else at_most(x, 89.0))
     if lets.scalef:
         whole = lets.let("whole", nearest_integer(x * f32(LOG2_E)))
@@ -69,7 +73,7 @@ def exp(lets: Bindings, x: Expr) -> Expr:
 
 def exp2(lets: Bindings, x: Expr) -> Expr:
     """Return 2**x of a float32 x: exp2(-inf) = 0, exp2(x >= 128) = inf, NaN stays."""
-    x = lets.let("x", at_least(lets.let("x", x), -151.0))
+    x = lets.let("x", at_least(lets.let("x", x), _lowest(lets)))
     if lets.scalef:
         whole = lets.let("whole", nearest_integer(x))
         r = lets.let("r", x - tirx.Cast("float32", whole))
@@ -80,6 +84,10 @@ def exp2(lets: Bindings, x: Expr) -> Expr:
     rounded = lets.let("rounded", x + magic)
     r = lets.let("r", x - (rounded - magic))
     return _scale(horner(r, EXP2), rounded, tiny)
+
+
+def _lowest(lets: Bindings) -> float:
+    return _FAR_SCALED if lets.scalef else _FAR
 
 
 def _below(lets: Bindings, x: Expr, n: Expr) -> Expr:
