@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -12,10 +14,13 @@ import pytest
 import stitch_case as sc
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_case import all_parallel, describe, mismatches
+from random_graphs import random_graph
 from test_elementwise_code import SMALL_CACHES, run
 from tvm import te, tirx
 from zoo.graph import Graph
 
+import tvm_stitch
 from relay_passes.transform import StitchOps
 from tir_schedules import ApplyStitchSchedules
 from tir_schedules.analysis.expr import Tensor
@@ -388,3 +393,18 @@ def test_a_kernel_called_in_both_ways_is_there_twice():
     assert sum(name.endswith("_in_place") for name in gvars) == 2
     counts = {name: len(mod[name].params) for name in gvars}
     assert sorted(counts.values()) == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_random_graphs_a_kernel_an_op_give_what_numpy_gives(parallel):
+    """Fused, such graphs are a kernel or two: there is hardly an operand to write over."""
+    overwritten = 0
+    for seed in range(30):
+        graph = random_graph(random.Random(seed))
+        with all_parallel() if parallel else contextlib.nullcontext():
+            model = tvm_stitch.compile(graph.model(), fusion="none", threads=2)
+        for _ in range(2):
+            outputs = list(model.run(graph.feeds()).values())
+            assert not mismatches(graph, outputs), f"seed {seed}\n{describe(graph)}"
+        overwritten += model.report.overwritten
+    assert overwritten > 20
