@@ -23,6 +23,7 @@ from zoo.graph import Graph
 import tvm_stitch
 from relay_passes.transform import StitchOps
 from tir_schedules import ApplyStitchSchedules
+from tir_schedules.analysis.atoms import Atom
 from tir_schedules.analysis.expr import Tensor
 from tir_schedules.cpu.overwrite import refuse_overwrite
 from tir_schedules.cpu.plan import Plan
@@ -167,6 +168,7 @@ REFUSED = {
     "another-type": (
         mapped((8,), lambda x: te.compute((8,), lambda i: x[i].astype("int32"))), "types"),
     "product-with-lanes-twice": (product(64, 48, 45), "done twice"),
+    "product-whose-last-chunk-is-ragged": (product(14, 512, 500), "done twice"),
 }  # fmt: skip
 
 
@@ -176,6 +178,42 @@ def test_what_may_be_read_later_is_refused(name, device):
     func, words = REFUSED[name]
     operand = 2 if name.startswith("product") else 0
     assert words in reason(func, operand, device=device)
+
+
+def weighted_sum(rows: int, columns: int) -> tirx.PrimFunc:
+    """Return the sum over rows of x * b, of the type of b."""
+    x = te.placeholder((rows, columns), "float32", "x")
+    b, k = te.placeholder((columns,), "float32", "b"), te.reduce_axis((0, rows), "k")
+    made = te.compute((columns,), lambda j: te.sum(x[k, j] * b[j], axis=k), "out")
+    return te.create_prim_func([x, b, made])
+
+
+def test_what_a_sum_reads_with_each_term_is_refused():
+    assert "several times" in reason(weighted_sum(48, 33), operand=1)
+    assert "several parts" in reason(weighted_sum(4096, 8), operand=1, device=split())
+
+
+EXTRA = Atom("extra", 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param(lambda p, _: replace(p, tile=(*p.tile, EXTRA)), "several tiles", id="tile"),
+        pytest.param(
+            lambda p, g: replace(p, groups=(replace(g, dims=(EXTRA, *g.dims)),)),
+            "several times", id="loop"),
+        pytest.param(
+            lambda p, g: replace(p, groups=(replace(g, transposed=True),)),
+            "transpose overlap", id="transposed"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_comes_to_an_element_twice_is_refused(change, words):
+    plan = planned(mapped((33, 65), elementwise, 2))
+    (phase,) = plan.phases
+    plan = replace(plan, phases=(change(phase, *phase.groups),))
+    params = plan.space.kernel.params
+    assert words in refuse_overwrite(plan, params[0], params[-1])
 
 
 def test_what_a_later_nest_reads_again_is_refused():
@@ -324,6 +362,14 @@ def read_as_a_view() -> Graph:
     return g
 
 
+def through_a_view() -> Graph:
+    g = Graph("through a view")
+    a = g.op("Exp", g.input("x", (8, 32)))
+    view = g.op("Reshape", a, g.constant([32, 8], "int64"))
+    g.output(g.op("Sqrt", g.op("Abs", view)), "y", (32, 8))
+    return g
+
+
 def read_twice() -> Graph:
     g = Graph("read twice")
     a = g.op("Exp", g.input("x", (8, 32)))
@@ -346,6 +392,7 @@ GRAPHS = {
     "a-result-on-the-way": (unary("Exp", "Neg", "Abs", "Sqrt", results=(1,)), 0),
     "two-readers": (two_readers(), 2),
     "a-view": (read_as_a_view(), 0),
+    "through-a-view": (through_a_view(), 1),
     "twice": (read_twice(), 0),
     "weight": (of_a_weight(), 0),
 }
