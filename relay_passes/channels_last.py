@@ -24,6 +24,7 @@ from .convolution import (
     SPATIAL,
     TRANSPOSED,
     is_depthwise,
+    keeps_dtype,
 )
 from .graph_functions import graph_functions
 from .transposed_convolution import refuse_transposed
@@ -129,7 +130,7 @@ class _Carrier(relax.PyExprMutator):
         first = CHANNELS_FIRST[rank]
         if attrs.data_layout != first or attrs.kernel_layout != KERNEL[rank]:
             return None
-        if attrs.out_layout not in ("", first) or attrs.out_dtype is not None:
+        if attrs.out_layout not in ("", first) or not keeps_dtype(call):
             return None
         if self._is_better_alone(call):
             return None

@@ -37,12 +37,17 @@ def is_depthwise(call: relax.Call) -> bool:
     return (first // groups if call.op.name in TRANSPOSED else second) == 1 < groups
 
 
+def keeps_dtype(call: relax.Call) -> bool:
+    """Return whether the result is of the image's dtype, asked for (as by torch) or not."""
+    return call.ty.dtype == call.args[0].ty.dtype
+
+
 def window(call: relax.Call) -> Window | None:
     """Return the window of a channels-last convolution with a kernel in OI order, or None."""
     rank, attrs = SPATIAL[call.op.name], call.attrs
     if attrs.data_layout != CHANNELS_LAST[rank] or attrs.kernel_layout != KERNEL[rank]:
         return None
-    if attrs.out_layout not in ("", attrs.data_layout):
+    if attrs.out_layout not in ("", attrs.data_layout) or not keeps_dtype(call):
         return None
     padding = tuple(map(int, attrs.padding))
     strides, dilation = (tuple(map(int, a)) for a in (attrs.strides, attrs.dilation))

@@ -20,7 +20,7 @@ from tir_schedules.cpu.levels import level_of, read_ns_per_byte
 from tir_schedules.device import Device
 
 from .channels_last import CARRIED
-from .convolution import CHANNELS_FIRST, KERNEL, SPATIAL, TRANSPOSED, is_depthwise
+from .convolution import CHANNELS_FIRST, KERNEL, SPATIAL, TRANSPOSED, is_depthwise, keeps_dtype
 from .graph_functions import graph_functions
 from .weights import pack_alike, shape_of
 
@@ -108,7 +108,7 @@ class _Rewriter(relax.PyExprMutator):
         first = CHANNELS_FIRST[rank]
         if attrs.data_layout != first or attrs.kernel_layout != KERNEL[rank]:
             return False
-        if attrs.out_layout not in ("", first) or attrs.out_dtype is not None:
+        if attrs.out_layout not in ("", first) or not keeps_dtype(call):
             return False
         if not pack_alike(*call.args):
             return False

@@ -4,15 +4,19 @@ from tvm.ir.transform import PassContext, Sequential
 
 from .channels_last import ChannelsLast
 from .fold_small import FoldSmallConstants
+from .overwrite_operands import OverwriteOperands
 from .pack_weights import PackWeights
+from .plan_memory import PlanMemory
 from .pointwise import PointwiseProducts
 from .stitch_ops import StitchOps
 
 __all__ = [
     "ChannelsLast",
     "FoldSmallConstants",
+    "OverwriteOperands",
     "PackWeights",
     "PassContext",
+    "PlanMemory",
     "PointwiseProducts",
     "Sequential",
     "StitchOps",

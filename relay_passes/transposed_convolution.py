@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tvm import relax, te, tirx
 
-from .convolution import TRANSPOSED
+from .convolution import TRANSPOSED, keeps_dtype
 from .weights import pack_alike, shape_of
 
 KERNEL = {1: "IOW", 2: "IOHW", 3: "IODHW"}
@@ -43,7 +43,7 @@ def refuse_transposed(call: relax.Call, layouts: Mapping[int, str]) -> str | Non
     attrs, rank = call.attrs, TRANSPOSED[call.op.name]
     if attrs.data_layout != layouts[rank] or attrs.kernel_layout != KERNEL[rank]:
         return f"layouts {attrs.data_layout} and {attrs.kernel_layout}"
-    if attrs.out_layout not in ("", attrs.data_layout) or attrs.out_dtype is not None:
+    if attrs.out_layout not in ("", attrs.data_layout) or not keeps_dtype(call):
         return f"a result as {attrs.out_layout} of {attrs.out_dtype}"
     if not pack_alike(*call.args):
         return "a dtype or shape that does not pack"

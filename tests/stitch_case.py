@@ -29,6 +29,7 @@ import zoo
 from zoo.reductions import default_group
 
 ROOT = Path(__file__).parents[1]
+_LAUNCHES = [ir.Op.get(name) for name in ("relax.call_tir", "relax.call_tir_inplace")]
 EXTENTS = (1, 2, 3, 7, 17, 31, 64, 127, 129, 384, 1000, 1024)
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 RANKS = (1, 2, 3, 4, 5)
@@ -199,7 +200,7 @@ def launches(mod: IRModule) -> list[relax.Call]:
     for block in mod["main"].body.blocks:
         for binding in block.bindings:
             value = getattr(binding, "value", None)
-            if isinstance(value, relax.Call) and value.op.same_as(ir.Op.get("relax.call_tir")):
+            if isinstance(value, relax.Call) and value.op in _LAUNCHES:
                 found.append(value)
     return found
 

@@ -185,3 +185,15 @@ def test_float64_images_are_right():
     inputs = zoo.random_inputs(model)
     (expected,) = ReferenceEvaluator(model).run(None, inputs)
     sc.assert_close(tvm_stitch.compile(model).run(inputs), {"y": expected}, 1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "turned"), [("float32", True), ("float64", False)])
+def test_a_result_of_another_dtype_is_left_to_tvm(dtype, turned):
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, 32, 9, 9), "float32"))
+    w = relax.Var("w", relax.TensorType((32, 32, 3, 3), "float32"))
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.nn.conv2d(x, w, out_dtype=dtype))
+        builder.emit_func_output(y)
+    assert ("NHWC" in ChannelsLast()(builder.get())["main"].script()) == turned

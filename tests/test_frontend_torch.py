@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from frontend_case import run_stock
 
+import tvm_stitch
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend import import_model
 
@@ -105,3 +106,16 @@ def test_tied_parameters_are_stored_once():
     assert sum(w.nbytes for w in imported.weights) == 600 * 512 * 4
     (got,) = run_stock(imported, {"ids": ids.numpy()})
     np.testing.assert_allclose(got, net(ids).detach().numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_convolutions_are_laid_out_as_those_of_onnx():
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(16, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(16, 32, 3),
+        torch.nn.ReLU(), torch.nn.ConvTranspose2d(32, 16, 2, 2),
+    ).eval()  # fmt: skip
+    x = torch.rand(1, 16, 12, 12)
+    model = tvm_stitch.compile(torch.export.export(net, (x,)))
+    ops = {op.rstrip("0123456789") for group in model.report.groups for op in group.ops}
+    assert not ops & {"conv2d", "conv2d_transpose"}
+    got, want = np.from_dlpack(model(x)), net(x).detach().numpy()
+    assert np.all(np.abs(got - want) <= 1e-5 * (np.abs(want) + np.abs(want).max()))

@@ -24,6 +24,8 @@ OPAQUE_PATTERN = 8
 class ApplyStitchSchedules:
     """Replace PrimFuncs by scheduled ones; `declined` says why for those left to TVM.
 
+    `plans` has the plans of the others, by their names.
+
     `fallbacks` are compute-intensive kernels without a register tile, `serial` those above
     the parallel threshold that run on one thread, `scalar` those with a contiguous axis of 16 or
     more outside vector lanes.
@@ -34,6 +36,7 @@ class ApplyStitchSchedules:
 
     def __init__(self, device: Device | None = None) -> None:
         self._device = device
+        self.plans: dict[str, Plan] = {}
         self.declined: dict[str, str] = {}
         self.fallbacks: set[str] = set()
         self.serial: set[str] = set()
@@ -51,6 +54,7 @@ class ApplyStitchSchedules:
                 logger.debug("%s: %s", name, plan)
                 self.declined[name] = plan
             else:
+                self.plans[name] = plan
                 scheduled = emit_plan(plan, func)
                 self._note(name, plan, device)
             out[gvar] = scheduled.with_attrs(

@@ -93,7 +93,8 @@ def compile(
         weights=len(imported.weights) + len(imported.prepared),
         new_outputs=makes_new_outputs(mod),
     )
-    executable = tvm.compile(mod, lowered.target)
+    passes = pipeline.build_pipeline(lowered.target)
+    executable = tvm.compile(mod, lowered.target, relax_pipeline=passes)
     return library.from_executable(executable, meta, imported.weights, imported.prepared)
 
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tvm import ir, relax, tirx
 from tvm.ir import IRModule
 
 from relay_passes.transform import StitchOps
 from tir_schedules import ApplyStitchSchedules
-from tvm_stitch.memory import peak_bytes
+from tvm_stitch.memory import overwritten, peak_bytes
 from tvm_stitch.report import GroupReport, Report
 
-_LAUNCHES = ("relax.call_tir", "relax.call_dps_packed", "relax.call_pure_packed")
+_LAUNCHES = (
+    *("relax.call_tir", "relax.call_tir_inplace"),
+    *("relax.call_dps_packed", "relax.call_pure_packed"),
+)
 
 
 def build_report(
-    before: IRModule, after: IRModule, stitch: StitchOps, schedule: ApplyStitchSchedules
+    before: IRModule,
+    after: IRModule,
+    stitch: StitchOps,
+    schedule: ApplyStitchSchedules,
+    originals: Mapping[str, str],
 ) -> Report:
     """Return what happened between the legalised module and the scheduled one.
 
-    Bytes are each launch's inputs and outputs once.
+    Bytes are each launch's inputs and outputs once. `originals` names the kernels that others,
+    which write over operands, are made of.
     """
     singles = {
         g.nodes[0].var.name: g for plan in stitch.graphs for g in plan.groups if len(g.nodes) == 1
@@ -29,6 +37,7 @@ def build_report(
     calls = list(_launches(after))
     for var, call in calls:
         kernel = _kernel_name(call)
+        kernel = originals.get(kernel, kernel)
         group = stitch.plans.get(kernel) or singles.get(var.name)
         ops = [n.name for n in group.nodes if n.op_class != "alias"] if group else [kernel]
         moved = _call_bytes(var, call)
@@ -44,6 +53,7 @@ def build_report(
         bytes_fused=sum(_call_bytes(v, c) for v, c in calls),
         peak_bytes_unshared=unshared,
         peak_bytes=planned,
+        overwritten=overwritten(after),
         fallbacks=sum(g.fallback for g in groups),
         serial_above_threshold=sorted(schedule.serial),
         scalar_contiguous=sorted(schedule.scalar),

@@ -9,39 +9,57 @@ from tvm import relax
 from tvm.ir import IRModule
 from tvm.ir.transform import Sequential
 
+from relay_passes.transform import PlanMemory
 from tir_schedules.analysis.expr import dtype_bytes
 
-_RESULTS = "relax.builtin.alloc_tensor"
-_STORAGE, _PLACED = "relax.memory.alloc_storage", "relax.memory.alloc_tensor"
+_IN_PLACE = "relax.call_tir_inplace"
+_TENSOR, _STORAGE = "relax.builtin.alloc_tensor", "relax.memory.alloc_storage"
 
 
 def peak_bytes(mod: IRModule) -> tuple[int, int]:
     """Return the bytes of what kernels write in one run of `main`: unshared, and as planned.
 
-    TVM's planner lets tensors of disjoint lifetimes share memory; results keep their own. `mod` is
-    lowered, with static shapes.
+    Results of `main` keep memory of their own. `mod` is lowered, with static shapes.
     """
     steps = (
         relax.transform.RewriteDataflowReshape(),
         relax.transform.ToNonDataflow(),
         relax.transform.RemovePurityChecking(),
         relax.transform.CallTIRRewrite(),
-        relax.transform.StaticPlanBlockMemory(),
     )
-    unshared = planned = 0
-    for var, call in _calls(Sequential(steps)(mod)["main"]):
-        name = getattr(call.op, "name", "")
-        if name == _STORAGE:
-            planned += math.prod(int(extent) for extent in call.args[0].values)
-        elif name in (_PLACED, _RESULTS):
-            size = math.prod(int(n) for n in var.ty.shape.values) * dtype_bytes(str(var.ty.dtype))
-            unshared += size
-            planned += size if name == _RESULTS else 0
+    allocated = Sequential(steps)(mod)
+    placed = Sequential([PlanMemory(), relax.transform.StaticPlanBlockMemory()])(allocated)
+    unshared = sum(_bytes_of(var.ty) for var, _ in _calls(allocated["main"], _TENSOR))
+    unshared += sum(_over_operands(*each) for each in _calls(mod["main"], _IN_PLACE))
+    planned = sum(_bytes_of(var.ty) for var, _ in _calls(placed["main"], _TENSOR))
+    planned += sum(int(call.args[0].values[0]) for _, call in _calls(placed["main"], _STORAGE))
     return unshared, planned
 
 
-def _calls(function: relax.Function) -> Iterator[tuple[relax.Var, relax.Call]]:
+def overwritten(mod: IRModule) -> int:
+    """Return how many results in `main` are written over operands."""
+    calls = (call for _, call in _calls(mod["main"], _IN_PLACE))
+    return sum(place >= 0 for call in calls for place in _places(call))
+
+
+def _over_operands(var: relax.Var, call: relax.Call) -> int:
+    kinds = var.ty.fields if isinstance(var.ty, relax.TupleType) else [var.ty]
+    return sum(
+        _bytes_of(kind) for kind, place in zip(kinds, _places(call), strict=True) if place >= 0
+    )
+
+
+def _places(call: relax.Call) -> list[int]:
+    return [int(place) for place in call.attrs.inplace_indices]
+
+
+def _bytes_of(kind: relax.TensorType) -> int:
+    return math.prod(int(n) for n in kind.shape.values) * dtype_bytes(str(kind.dtype))
+
+
+def _calls(function: relax.Function, name: str) -> Iterator[tuple[relax.Var, relax.Call]]:
     for block in function.body.blocks:
         for binding in block.bindings:
-            if isinstance(getattr(binding, "value", None), relax.Call):
-                yield binding.var, binding.value
+            value = getattr(binding, "value", None)
+            if isinstance(value, relax.Call) and getattr(value.op, "name", "") == name:
+                yield binding.var, value

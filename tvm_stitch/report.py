@@ -27,7 +27,8 @@ class Report:
 
     `kernels` counts launches in one run, library calls and copies included. `bytes_*`: modelled
     main-memory traffic of one run. `peak_bytes`: memory of what kernels write, where tensors of
-    disjoint lifetimes share it; `peak_bytes_unshared` where they do not. `weight_bytes` are in the
+    disjoint lifetimes share it; `peak_bytes_unshared` where they do not. `overwritten`: how many
+    results are written over an operand. `weight_bytes` are in the
     exported file, `resident_weight_bytes` are what they take in a process: those of the file, also
     where nothing but a preparation reads them, and those prepared when the model is loaded.
     `serial_above_threshold` and `scalar_contiguous` name kernels that ought to be parallel and
@@ -40,6 +41,7 @@ class Report:
     bytes_fused: int = 0
     peak_bytes_unshared: int = 0
     peak_bytes: int = 0
+    overwritten: int = 0
     weight_bytes: int = 0
     resident_weight_bytes: int = 0
     fallbacks: int = 0
@@ -63,7 +65,8 @@ class Report:
         lines = [
             f"{self.kernels} kernels, {len(self.groups)} groups, {self.fallbacks} on the fallback "
             f"schedule; main memory {_mib(self.bytes_unfused)} -> {_mib(self.bytes_fused)}; "
-            f"intermediates {_mib(self.peak_bytes_unshared)} in {_mib(self.peak_bytes)}"
+            f"intermediates {_mib(self.peak_bytes_unshared)} in {_mib(self.peak_bytes)}, "
+            f"{self.overwritten} written over an operand"
         ]
         if self.resident_weight_bytes > self.weight_bytes:
             lines.append(

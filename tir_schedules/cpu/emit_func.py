@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tvm import ir, s_tir, tirx
 
+from ..analysis.expr import Tensor
 from .emit_combine import emit_combine
 from .emit_expr import INDEX
 from .emit_nest import NestEmitter
@@ -15,14 +18,21 @@ from .storage import Storage
 from .streaming import import_code
 
 
-def emit_prim_func(plan: Plan, attrs: dict[str, object]) -> tirx.PrimFunc:
+def emit_prim_func(
+    plan: Plan, attrs: dict[str, object], over: Mapping[int, Tensor]
+) -> tirx.PrimFunc:
     """Return the kernel as a scheduled PrimFunc with the parameters of the plan's kernel.
+
+    Results, by their ids, are written `over` others, and are no parameters then.
 
     Parameters are read and written through flat views whose alignment is one element: callers pass
     NumPy memory, which is not aligned to vectors.
     """
     storage = Storage(plan)
-    params = [storage.parameter(p) for p in plan.space.kernel.params]
+    params = [storage.parameter(p) for p in plan.space.kernel.params if id(p) not in over]
+    for tensor in plan.space.kernel.outputs:
+        if id(tensor) in over:
+            storage.share(tensor, over[id(tensor)])
     phases = [_PhaseEmitter(plan, phase, storage).emit() for phase in plan.phases]
     if plan.online is not None:
         phases = [emit_online(plan, storage)]

@@ -61,6 +61,10 @@ class Storage:
         self._flat[id(tensor)] = flat
         return param
 
+    def share(self, result: Tensor, operand: Tensor) -> None:
+        """Let a result have the memory of a parameter."""
+        self._flat[id(result)] = self._flat[id(operand)]
+
     def declarations(self) -> list[tirx.Stmt]:
         return self._declared
 

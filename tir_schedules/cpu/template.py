@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from tvm import tirx
 
+from ..analysis.expr import Tensor
 from ..analysis.parse import read_prim_func
 from ..analysis.stage import Refusal
 from ..device import Device
@@ -31,7 +35,12 @@ def schedule_prim_func(func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc | s
     return plan if isinstance(plan, str) else emit_plan(plan, func)
 
 
-def emit_plan(plan: Plan, func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return the scheduled PrimFunc of a plan made for `func`."""
+def emit_plan(
+    plan: Plan, func: tirx.PrimFunc, over: Mapping[int, Tensor] = MappingProxyType({})
+) -> tirx.PrimFunc:
+    """Return the scheduled PrimFunc of a plan made for `func`.
+
+    Results, by their ids, are written `over` operands; they are no parameters then.
+    """
     kept = {k: v for k, v in func.attrs.items() if k in ("global_symbol", "op_pattern", "target")}
-    return materialise_lets(emit_prim_func(plan, kept))
+    return materialise_lets(emit_prim_func(plan, kept, over))

@@ -38,15 +38,21 @@ def fold_weights(
     folder = _Folder(layouts, _folded(_read(main, layouts), arrays, budget))
     for twin, first in twins.items():
         folder.set_var_remap(twin, first)
-    body = folder.visit_expr(main.body)
-    arrays |= folder.made
-    everything = relax.Function([*main.params, *folder.made], body, main.ret_ty, main.is_pure)
+    return keep_used(main, inputs, folder.visit_expr(main.body), arrays | folder.made)
+
+
+def keep_used(
+    main: relax.Function, inputs: int, body: relax.Expr, arrays: Mapping[relax.Var, np.ndarray]
+) -> tuple[relax.Function, list[np.ndarray]]:
+    """Return `main` with another body, its parameters the inputs and those arrays that it reads."""
+    params = [*main.params[:inputs], *arrays]
+    everything = relax.Function(params, body, main.ret_ty, main.is_pure)
     body = relax.analysis.remove_all_unused(everything).body
-    used = relax.analysis.free_vars(body)
-    kept = [var for var in arrays if any(var.same_as(other) for other in used)]
+    used = set(relax.analysis.free_vars(body))
+    kept = [var for var in arrays if var in used]
     params = [*main.params[:inputs], *kept]
-    folded = relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
-    return folded, [arrays[var] for var in kept]
+    function = relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
+    return function, [arrays[var] for var in kept]
 
 
 def _layouts(main: relax.Function, weights: Mapping[relax.Var, relax.Var]) -> dict:

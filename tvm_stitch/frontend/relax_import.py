@@ -11,6 +11,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.fold_batch_norm import fold_batch_norm
+from tvm_stitch.frontend.fold_scales import fold_scales
 from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.relax_bounds import bound_takes
@@ -57,6 +58,7 @@ def finish(
     main, lifted = _lift_constants(mod["main"])
     main, arrays = fold_batch_norm(main, len(names), [*weights, *lifted])
     main, arrays = fold_weights(main, len(names), arrays)
+    main, arrays = fold_scales(main, len(names), arrays)
     main = main.without_attr("params").with_attr("num_input", len(names))
     mod = IRModule({**{v: f for v, f in mod.functions_items() if v.name_hint != "main"}})
     mod["main"] = main

@@ -17,6 +17,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.dedupe import rename_inputs
+from tvm_stitch.frontend.fold_scales import fold_scales
 from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.graph import Graph, consumed, has_input, write_model
 from tvm_stitch.frontend.model import ImportedModel, TensorSpec
@@ -52,6 +53,7 @@ def to_relax(graph: Graph, given: object) -> ImportedModel:
     mod = _import(model, graph.opset, given)
     arrays = [graph.constants[name] for name in weights]
     main, arrays = fold_weights(mod["main"], len(graph.inputs), arrays)
+    main, arrays = fold_scales(main, len(graph.inputs), arrays)
     main = main.with_attr("num_input", len(graph.inputs))
     mod["main"] = main
     return ImportedModel(

@@ -169,9 +169,56 @@ int MakeArray() {
   return failed;
 }
 
+// A tensor in the memory of another, which it keeps alive.
+struct Placed {
+  DLManagedTensor managed;
+  TVMFFIObjectHandle arena;
+  int64_t shape[1];
+};
+
+void DeletePlaced(DLManagedTensor* managed) {
+  auto* placed = static_cast<Placed*>(managed->manager_ctx);
+  TVMFFIObjectDecRef(placed->arena);
+  free(placed);
+}
+
+int Place(const TVMFFIAny& arena, int64_t offset, const TVMFFIShapeCell& shape, DLDataType dtype,
+          TVMFFIAny* result) {
+  auto* placed = static_cast<Placed*>(malloc(sizeof(Placed) + shape.size * sizeof(int64_t)));
+  if (placed == nullptr) return Fail("no memory for a tensor");
+  DLTensor* memory = TVMFFITensorGetDLTensorPtr(arena.v_obj);
+  memcpy(placed->shape, shape.data, shape.size * sizeof(int64_t));
+  placed->managed = {};
+  placed->managed.dl_tensor.data = static_cast<char*>(memory->data) + offset;
+  placed->managed.dl_tensor.device = memory->device;
+  placed->managed.dl_tensor.ndim = static_cast<int32_t>(shape.size);
+  placed->managed.dl_tensor.dtype = dtype;
+  placed->managed.dl_tensor.shape = placed->shape;
+  placed->managed.manager_ctx = placed;
+  placed->managed.deleter = DeletePlaced;
+  placed->arena = arena.v_obj;
+  TVMFFIObjectIncRef(placed->arena);
+  TVMFFIObjectHandle tensor = nullptr;
+  int failed = TVMFFITensorFromDLPack(&placed->managed, 0, 0, &tensor);
+  result->type_index = kTVMFFITensor;
+  result->zero_padding = 0;
+  result->v_obj = static_cast<TVMFFIObject*>(tensor);
+  return failed;
+}
+
 }  // namespace
 
 extern "C" {
+
+// (arena: tensor, offset: int, shape, dtype) -> tensor: a part of the arena, bytes from its start.
+int __tvm_ffi_tvm_stitch_place(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  if (count != 4 || args[0].type_index != kTVMFFITensor || args[2].type_index != kTVMFFIShape ||
+      args[3].type_index != kTVMFFIDataType) {
+    return Fail("tvm_stitch_place takes a tensor, an offset, a shape and a dtype");
+  }
+  return Place(args[0], args[1].v_int64, *TVMFFIShapeGetCellPtr(args[2].v_obj), args[3].v_dtype,
+               result);
+}
 
 // (bundle: int, bytes: int) -> None. The memory the bundle's addresses name stays the caller's.
 int __tvm_ffi_tvm_stitch_bind(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny*) {
