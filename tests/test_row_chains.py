@@ -155,6 +155,16 @@ def test_a_weight_made_in_the_kernel_comes_from_no_memory():
     assert fresh_ns(plan, 1 << 30, sc.device(2)) == 0
 
 
+def test_the_taps_of_a_window_are_no_weight():
+    g = Onnx("window")
+    w = g.weight("w", (32, 1, 3, 3))
+    y = g.op("Conv", g.input("x", (1, 32, 56, 56)), w, group=32, pads=[1, 1, 1, 1])
+    g.output(y, "y", (1, 32, 56, 56))
+    plan = single(g)
+    assert any(group.window is not None for phase in plan.phases for group in phase.groups)
+    assert fresh_ns(plan, 1 << 30, sc.device(2)) == 0
+
+
 def judged(g: Onnx) -> tuple[ProductJudge, Group, list[Group]]:
     """Return a judge of a model's graph, one group of all its ops, and one a product."""
     target = targets.resolve("x86", 2)
