@@ -41,12 +41,15 @@ def residual_block(name: str = "block") -> Graph:
     return g
 
 
-def conv(g: Graph, x: str, depth: int, channels: int, size: int = 3, groups: int = 1) -> str:
+def conv(
+    g: Graph, x: str, depth: int, channels: int, size: int = 3, groups: int = 1, stride: int = 1
+) -> str:
     number = len(g.initializers)
     w = g.weight(f"w{number}", (channels, depth // groups, size, size), std=0.2)
     b = g.weight(f"b{number}", (channels,))
     pads = [size // 2] * 4
-    return g.op("Conv", x, w, b, kernel_shape=[size] * 2, pads=pads, group=groups)
+    options = {"kernel_shape": [size] * 2, "pads": pads, "strides": [stride] * 2}
+    return g.op("Conv", x, w, b, group=groups, **options)
 
 
 def test_one_block_is_transposed_at_its_borders_only():
@@ -56,19 +59,24 @@ def test_one_block_is_transposed_at_its_borders_only():
     checked(residual_block().model())
 
 
-def test_a_depthwise_convolution_by_itself_stays_as_it_is():
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_depthwise_convolution_by_itself_stays_as_it_is(stride):
     g = Graph("depthwise")
-    y = g.op("Relu", conv(g, g.input("x", (1, 24, 20, 19)), 24, 24, groups=24))
-    g.output(y, "y", (1, 24, 20, 19))
+    x = g.input("x", (1, 24, 20, 19))
+    y = g.op("Relu", conv(g, x, 24, 24, groups=24, stride=stride))
+    g.output(y, "y", (1, 24, -(-20 // stride), -(-19 // stride)))
     assert "relax.permute_dims" not in operators(g.model())
     checked(g.model())
 
 
-@pytest.mark.parametrize(("groups", "turned"), [(16, False), (4, True)])
-def test_a_lone_convolution_of_groups_is_turned_where_they_fill_lanes(groups, turned):
+@pytest.mark.parametrize(
+    ("groups", "stride", "turned"), [(16, 1, False), (16, 2, True), (4, 1, True)]
+)
+def test_a_lone_convolution_of_groups_is_turned_where_they_fill_lanes(groups, stride, turned):
     g = Graph("groups")
-    y = g.op("Relu", conv(g, g.input("x", (1, 64, 20, 19)), 64, 64, groups=groups))
-    g.output(y, "y", (1, 64, 20, 19))
+    x = g.input("x", (1, 64, 20, 19))
+    y = g.op("Relu", conv(g, x, 64, 64, groups=groups, stride=stride))
+    g.output(y, "y", (1, 64, -(-20 // stride), -(-19 // stride)))
     assert ("relax.permute_dims" in operators(g.model())) == turned
     checked(g.model())
 

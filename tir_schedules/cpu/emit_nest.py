@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tvm import ir, tirx
 
@@ -20,12 +20,11 @@ from .emit_reduce import (
     open_lanes,
     open_nested,
 )
+from .emit_taps import guarded, known_bounds, one_by_one, window_taps
 from .emit_transposed import emit_blocks
 from .nest import Nest, Reduce, sequence
-from .padding import Bound
 from .storage import total
 from .vectors import halves
-from .windows import Window
 
 
 class NestEmitter:
@@ -257,31 +256,16 @@ class NestEmitter:
             emit = functools.partial(self._points.emit, width, start)
         if atom in self._nest.told_apart:
             return self._one_by_one(atom, emit)
-        bounds = self._known_bounds(atom, inside)
+        bounds = known_bounds(self._nest, atom, inside)
         dynamic = [b for b in bounds if self._nest.padding.line not in b.atoms]
         if dynamic:
-            emit = functools.partial(self._guarded, dynamic, emit)
+            emit = functools.partial(guarded, self._nest, dynamic, emit)
         lined = [] if self._settled else [b for b in bounds if b not in dynamic]
         if window is not None and atom is window.tap:
-            return self._window(window, lined, emit)
+            return window_taps(self._nest, window, lined, emit)
         if lined:
-            return self._taps(atom, lined, emit)
+            return one_by_one(self._nest, atom, lined, emit)
         return [self._loop(atom, self._loops[atom], self._nest.extent(atom), emit)]
-
-    def _window(
-        self, window: Window, bounds: list[Bound], emit: Callable[[], list[tirx.Stmt]]
-    ) -> list[tirx.Stmt]:
-        """Emit the taps of a block of rows inside the image, those of one line after each other."""
-        nest, row, tap = self._nest, self._loops[window.row], self._loops[window.tap]
-        out: list[tirx.Stmt] = []
-        for number, at in window.points(nest.rows):
-            if all(nest.padding.holds(b, int(row) + number, at) for b in bounds):
-                nest.row = number
-                self._loops[window.row] = total([(1, row)], number)
-                self._loops[window.tap] = tirx.IntImm(INDEX, at)
-                out += emit()
-        self._loops[window.row], self._loops[window.tap], nest.row = row, tap, 0
-        return out
 
     def _one_by_one(self, atom: Atom, emit: Callable[[], list[tirx.Stmt]]) -> list[tirx.Stmt]:
         """Emit each position of a loop with the value that it has there."""
@@ -291,43 +275,6 @@ class NestEmitter:
             self._points.resolve(atom, at)
             out += emit()
         self._loops[atom] = var
-        return out
-
-    def _known_bounds(self, atom: Atom, inside: Sequence[Atom]) -> list[Bound]:
-        """Return the bounds of the padding that are known in a loop, and not outside it."""
-        if self._nest.padding is None:
-            return []
-        return [
-            b for b in self._nest.padding.bounds if atom in b.atoms and not b.atoms & set(inside)
-        ]
-
-    def _guarded(self, bounds: list[Bound], emit: Callable[[], list[tirx.Stmt]]) -> list[tirx.Stmt]:
-        """Emit a body under bounds that the loops around it decide."""
-        position = self._nest.position
-        zero = tirx.IntImm(INDEX, 0)
-        holds = [
-            tirx.GE(total([(s, position.full(a)) for a, s in b.strides], b.const), zero)
-            for b in bounds
-        ]
-        return [tirx.IfThenElse(functools.reduce(tirx.And, holds), sequence(emit()), None)]
-
-    def _taps(
-        self, atom: Atom, bounds: list[Bound], emit: Callable[[], list[tirx.Stmt]]
-    ) -> list[tirx.Stmt]:
-        """Emit a loop over taps one by one, each for the rows that it leaves inside the image."""
-        nest = self._nest
-        first, before = int(self._loops[nest.padding.line]), nest.active
-        var, out = self._loops[atom], []
-        for tap in range(atom.extent):
-            self._loops[atom] = tirx.IntImm(INDEX, tap)
-            nest.active = tuple(
-                row
-                for row in before
-                if all(nest.padding.holds(b, first + row, tap) for b in bounds)
-            )
-            if nest.active:
-                out += emit()
-        self._loops[atom], nest.active = var, before
         return out
 
     def _rows_at(self, width: int, start: ir.Expr) -> list[tirx.Stmt]:
