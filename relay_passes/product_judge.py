@@ -18,7 +18,9 @@ from .op_graph import OpGraph
 
 
 @dataclass(frozen=True)
-class _Judged:
+class Judged:
+    """What is known of a group: why it is no kernel, or None, its time in ns, and its plan."""
+
     refusal: str | None
     time: float
     plan: Plan | None
@@ -27,9 +29,9 @@ class _Judged:
 class ProductJudge:
     """Judges groups of the ops of one graph; identical ones once, for which `known` is kept."""
 
-    def __init__(self, graph: OpGraph, device: Device, known: dict) -> None:
+    def __init__(self, graph: OpGraph, device: Device, known: dict[tuple, Judged]) -> None:
         self._device = device
-        self._known: dict[tuple, _Judged] = known
+        self._known = known
         made = {id(t) for n in graph.nodes for t in n.outputs}
         read = {id(t): t.bytes for n in graph.nodes for t in n.inputs if id(t) not in made}
         self._bytes = sum(read.values())
@@ -44,11 +46,14 @@ class ProductJudge:
 
         Told of chains along rows alone. What one kernel makes by columns and the next reads by rows
         comes from another core's cache. Against that, of the union each thread reads all weights.
+        Nothing of parts that have no plan: they take forever anyway.
         """
         chain = self._judged(union).plan
         if not any(row_chain(p.nodes, p.tile, p.chunks) for p in chain.phases):
             return 0.0
-        plans = [self._judged(part).plan for part in parts]
+        plans = [plan for part in parts if (plan := self._judged(part).plan) is not None]
+        if len(plans) < len(parts):
+            return 0.0
         weights = sum(fresh_ns(plan, self._bytes, self._device) for plan in plans)
         passing = 0.0
         for maker, made in zip(parts, plans, strict=True):
@@ -61,11 +66,11 @@ class ProductJudge:
                         passing += handover_ns(made, out, read, into, self._device)
         return passing + weights - fresh_ns(chain, self._bytes, self._device)
 
-    def _judged(self, group: Group) -> _Judged:
+    def _judged(self, group: Group) -> Judged:
         key = group.signature()
         if key not in self._known:
             reason, plan = accepted_plan(group.kernel(), self._device)
             time = estimate_any(plan, self._device).total if plan is not None else math.inf
             refusal = reason or refuse_products(plan)
-            self._known[key] = _Judged(refusal, time, plan)
+            self._known[key] = Judged(refusal, time, plan)
         return self._known[key]

@@ -23,7 +23,7 @@ from .joins import join_best
 from .judge import ExactJudge, FastJudge
 from .legality import refuse_node
 from .op_graph import OpGraph
-from .product_judge import ProductJudge
+from .product_judge import Judged, ProductJudge
 from .recompute import recompute
 from .siblings import siblings
 from .units import Units
@@ -44,7 +44,7 @@ class StitchPlanner:
         self._device, self._fuel = device, fuel
         self._skeletons: dict[tuple, bool] = {}
         self._kernels: dict[tuple, tuple[str | None, float]] = {}
-        self._products: dict = {}
+        self._products: dict[tuple, Judged] = {}
 
     def plan(self, graph: OpGraph) -> FusionPlan:
         fuel = _Fuel(self._fuel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from zoo.graph import Graph as Onnx
 
 import tvm_stitch
 from relay_passes.group import Group
-from relay_passes.product_judge import ProductJudge
+from relay_passes.product_judge import Judged, ProductJudge
 from tir_schedules.analysis.stage import Kernel
 from tir_schedules.analysis.summary import COMPUTE
 from tir_schedules.cpu.accept import accepted_plan
@@ -182,6 +183,12 @@ def test_what_is_read_from_another_core_speaks_for_one_kernel_and_weights_agains
     assert judge.between(parts, union) > 0
     judge, union, parts = judged(layers((64,), (768, 3072, 768)))
     assert judge.between(parts, union) < -100_000
+
+
+def test_parts_without_a_plan_pass_nothing_on():
+    judge, union, parts = judged(layers((64,), (256, 512, 64)))
+    judge._known[parts[0].signature()] = Judged("it has no tiles", math.inf, None)
+    assert judge.between(parts, union) == 0
 
 
 def heads(count: int, projected: bool) -> Onnx:
