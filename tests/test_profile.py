@@ -31,6 +31,7 @@ PROFILE = Profile(
     handover_ns={2: 0.05},
     call_ns=250.0,
     fold_ns=9.0,
+    aliasing_ns=-0.5,
     op_ns=dict.fromkeys(OP_KINDS, 1.5),
     thresholds=sc.device().profile.thresholds,
 )
@@ -58,11 +59,12 @@ def test_a_profile_survives_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "rule"),
     [
-        (["format"], 1, "format 1, this release reads 4"),
+        (["format"], 1, "format 1, this release reads 5"),
         (["device", "name"], ..., "device name is missing"),
         (["device", "vector_bytes"], 64.5, "device vector_bytes is not int"),
         (["extra"], 1, "the profile extra is unknown"),
         (["call_ns"], 0, "call_ns is not a positive number"),
+        (["aliasing_ns"], float("inf"), "aliasing_ns is not a number"),
         (["call_ns"], True, "the profile call_ns is not float"),
         (["call_ns"], float("nan"), "call_ns is not a positive number"),
         (["op_ns", "exp"], -1.0, "op_ns exp is not a positive number"),

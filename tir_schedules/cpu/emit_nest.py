@@ -20,6 +20,7 @@ from .emit_reduce import (
     open_lanes,
     open_nested,
 )
+from .emit_row_packing import packed_steps
 from .emit_taps import guarded, known_bounds, one_by_one, window_taps
 from .emit_transposed import emit_blocks
 from .nest import Nest, Reduce, sequence
@@ -265,6 +266,8 @@ class NestEmitter:
             return window_taps(self._nest, window, lined, emit)
         if lined:
             return one_by_one(self._nest, atom, lined, emit)
+        if not inside and not bounds and self._nest.group.packed is not None:
+            return packed_steps(self._nest, atom, self._points, emit)
         return [self._loop(atom, self._loops[atom], self._nest.extent(atom), emit)]
 
     def _one_by_one(self, atom: Atom, emit: Callable[[], list[tirx.Stmt]]) -> list[tirx.Stmt]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tvm import ir, tirx
 
@@ -31,6 +31,7 @@ class PointEmitter:
         self._values = {id(n): nest.value(n) for n in nodes}
         self._emitter = Emitter(self._load, self._axis, nest.storage.vector_bytes)
         self._forward: dict[int, ir.Expr] = {}
+        self.packed: Mapping[Load, Callable[[], ir.Expr]] = {}  # loads that a buffer holds now
         self._depths: dict[Expr, int] = {}
         self._fetches = nest.storage.fetches(nest.group, nest.phase)
         self._settled: dict[Atom, int] = {}
@@ -154,11 +155,17 @@ class PointEmitter:
             return nest.storage.store_split(node, lanes, width, nest.position)
         return [nest.storage.stream(node, lanes, width, nest.position)]
 
+    def element(self, load: Load) -> ir.Expr:
+        """Return what a load reads at the position at hand."""
+        return self._load(load, Scope())
+
     # What expressions ask for
 
     def _load(self, load: Load, scope: Scope) -> ir.Expr:
         if id(load.tensor) in self._forward:
             return self._forward[id(load.tensor)]
+        if load in self.packed:
+            return self.packed[load]()
         node, access = self._reads[load]
 
         def emit(expr: Expr) -> ir.Expr:

@@ -14,6 +14,7 @@ from . import guards
 from .contraction import lanes_of, register_tile, rows_of, runs_on
 from .padding import bounds_of, padding_of
 from .plan import LoopGroup, Phase
+from .row_packing import packed_rows
 from .transposed import lanes_across, sides
 from .vectors import lanes_for, vector_atom
 from .windows import window_of, window_rows
@@ -48,7 +49,8 @@ def group_loops(
             nests.append(_Nest(node, _order(node, inside, vector), vector))
         home[id(node)] = position
     groups = _with_epilogues([_finish(nest, phase, device) for nest in nests], space)
-    return tuple(_with_long_rows(group, phase, device) for group in groups)
+    groups = tuple(_with_long_rows(group, phase, device) for group in groups)
+    return tuple(replace(g, packed=packed_rows(g, phase, device)) for g in groups)
 
 
 def _is_crowded(nest: _Nest, node: Node, space: Space) -> bool:

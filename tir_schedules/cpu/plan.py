@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..analysis.atoms import Atom, Node, Space
-from ..analysis.expr import Tensor, dtype_bytes
+from ..analysis.expr import Load, Tensor, dtype_bytes
 from .online import Online
 from .windows import Window
 
@@ -21,7 +21,8 @@ class LoopGroup:
     over the same points that take a register tile's accumulators where they are. The rows of a
     register tile run on over the atom `beside` them, which is no loop of its own. A `transposed`
     nest is read along the last dimension and stored along the one before, in blocks of `lanes` of
-    each. Rows of a `window` share its lines instead: its taps are the last loop but the lanes.
+    each. Rows of a `window` share its lines instead: its taps are the last loop but the lanes. What
+    rows read of `packed` is copied side by side first, a line of each row at a time.
     """
 
     nodes: tuple[Node, ...]
@@ -33,6 +34,7 @@ class LoopGroup:
     beside: Atom | None = None
     transposed: bool = False
     window: Window | None = None
+    packed: Load | None = None
 
     @property
     def is_product(self) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 
 from .thresholds import Thresholds
 
-FORMAT = 4
+FORMAT = 5
 LEVELS = ("L1", "L2", "L3", "memory")
 # What one vector register costs, by kind of operation; `light` is an add, a product, a select.
 OP_KINDS = ("light", "divide", "sqrt", "exp", "log", "erf", "tanh", "sigmoid", "pow")
@@ -46,8 +46,10 @@ class Profile:
 
     `region_ns` is what a parallel region of that many threads adds to its work, workers awake;
     `handover_ns` what a byte takes longer that another core has just written; `call_ns` what one
-    more kernel costs a model; `fold_ns` what it takes to fold the lanes of a
-    reduction into one result. `vector_bytes` is the register's width.
+    more kernel costs a model; `fold_ns` what it takes to fold the lanes of a reduction into one
+    result; `aliasing_ns` what a step of a product takes longer whose rows are a page apart than
+    with copies of them side by side, 0 or less where copies cost as much. `vector_bytes` is the
+    register's width.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Profile:
     handover_ns: Mapping[int, float]
     call_ns: float
     fold_ns: float
+    aliasing_ns: float
     op_ns: Mapping[str, float]
     thresholds: Thresholds
 
@@ -92,6 +95,7 @@ class Profile:
             "handover_ns": {str(threads): ns for threads, ns in self.handover_ns.items()},
             "call_ns": self.call_ns,
             "fold_ns": self.fold_ns,
+            "aliasing_ns": self.aliasing_ns,
             "op_ns": dict(self.op_ns),
             "thresholds": asdict(self.thresholds),
         }
@@ -128,6 +132,7 @@ class Profile:
             reader.by_threads(top["handover_ns"], "handover_ns"),
             reader.positive(top["call_ns"], "call_ns"),
             reader.positive(top["fold_ns"], "fold_ns"),
+            reader.finite(top["aliasing_ns"], "aliasing_ns"),
             op_ns,
             reader.thresholds(top["thresholds"]),
         )
@@ -143,6 +148,7 @@ _TOP = {
     "handover_ns": dict,
     "call_ns": float,
     "fold_ns": float,
+    "aliasing_ns": float,
     "op_ns": dict,
     "thresholds": dict,
 }
@@ -207,6 +213,11 @@ class _Reader:
         for name, value in self.record(data, "thresholds", dict.fromkeys(names, int)).items():
             self.positive(value, f"thresholds {name}")
         return Thresholds(**data)
+
+    def finite(self, value: float, where: str) -> float:
+        if not math.isfinite(value):
+            raise self._refuse(where, "is not a number")
+        return float(value)
 
     def positive(self, value: object, where: str) -> float:
         if not _is(value, float) or not 0 < value < math.inf:

@@ -17,7 +17,9 @@ import tvm
 from tvm import relax, te, tirx, topi
 from tvm.ir import IRModule
 
+from tir_schedules.cpu.contraction import lanes_of, most_rows
 from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.row_packing import packable
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 from tir_schedules.device import Device
 from tir_schedules.host import host_name
@@ -30,6 +32,7 @@ _ROWS = 256
 _LIGHT_OPS = 32
 _SHARE_BYTES = 256 << 10  # of a thread; two of them fit L2
 _CHAIN = 33
+_PAGE, _PANELS = 4096, 3
 _OTHER_BYTES = 32 << 20  # a last-level cache no system file tells of
 _ROUNDS, _ROUND_S = 7, 0.05
 
@@ -53,6 +56,8 @@ def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profil
     handovers = {count: bench.handover_ns(count) for count in counts if count > 1}
     told("vector operations")
     fold, ops = bench.fold_ns(), bench.op_ns()
+    told("products with rows a page apart")
+    aliasing = bench.aliasing_ns()
     rows = []
     for level, size in _sizes(device).items():
         for count in counts if level in ("L3", "memory") else (1,):
@@ -68,6 +73,7 @@ def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profil
         handovers,
         call_ns,
         fold,
+        aliasing,
         ops,
         device.profile.thresholds,
     )
@@ -125,6 +131,14 @@ class _Bench:
         lanes = self.device(1).vector_bytes
         x = te.placeholder((_ROW // 4, lanes), "float32", "x")
         return self._timed(_prim_func(x, topi.sum(x, 1)), 1, _parallel(False)) / (_ROW // 4)
+
+    def aliasing_ns(self) -> float:
+        """Return what a step of a product with rows a page apart gains by packing them."""
+        device = self.device(1)
+        rows, lanes = most_rows(device), lanes_of(device, _ROW, "float32")
+        func = _rows_a_page_apart(rows, lanes)
+        apart, packed = (self._timed(func, 1, _packing(wanted)) for wanted in (False, True))
+        return (apart - packed) / (_PANELS * _PAGE // _F32)
 
     def bandwidth(self, level: str, size: int, threads: int) -> Bandwidth:
         """Return the figures of one working set of `size` bytes."""
@@ -233,6 +247,28 @@ def _repeated_rows(body: Map, elements: int, rows: int) -> tirx.PrimFunc:
     return _prim_func(x, s, out)
 
 
+def _rows_a_page_apart(rows: int, lanes: int) -> tirx.PrimFunc:
+    """Return the product of some rows of a page each and panels of a weight that fits L2."""
+    depth = _PAGE // _F32
+    x = te.placeholder((rows, depth), "float32", "x")
+    weight = te.placeholder((_PANELS, depth, lanes), "float32", "weight")
+    k = te.reduce_axis((0, depth), "k")
+
+    def value(row: tirx.Var, panel: tirx.Var, lane: tirx.Var) -> tirx.Expr:
+        return te.sum(x[row, k] * weight[panel, k, lane], k)
+
+    return _prim_func(x, weight, te.compute((rows, _PANELS, lanes), value, "out"))
+
+
+def _packing(wanted: bool) -> Change:
+    def change(plan: Plan) -> Plan:
+        ((group,),) = (phase.groups for phase in plan.phases)
+        group = replace(group, packed=packable(group) if wanted else None)
+        return replace(plan, parallel=False, phases=(replace(plan.phases[0], groups=(group,)),))
+
+    return change
+
+
 def _parallel(wanted: bool) -> Change:
     return lambda plan: replace(plan, parallel=wanted)
 
@@ -274,6 +310,7 @@ def describe(profile: Profile) -> Sequence[str]:
     for threads, ns in profile.handover_ns.items():
         lines.append(f"from another of {threads} cores: {ns:.3f} ns a byte more")
     lines.append(f"kernel call: {profile.call_ns:.0f} ns, lane fold: {profile.fold_ns:.1f} ns")
+    lines.append(f"product with rows a page apart: {profile.aliasing_ns:.2f} ns a step more")
     ops = ", ".join(f"{kind} {ns:.2f}" for kind, ns in profile.op_ns.items())
     lines.append(f"ns a register: {ops}")
     return lines

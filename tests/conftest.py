@@ -1,0 +1,23 @@
+"""Every test decides for one machine, whichever it runs on: its figures decide what is fused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tir_schedules import device
+from tir_schedules.profile import Profile, default_profile
+
+CACHES = (48 << 10, 2 << 20, 64 << 20)
+MCPU = {64: "rocketlake"}  # by bytes of a register; of others the machine's own
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set figures before tests are imported, for some modules ask for a device then."""
+
+    def profile(mcpu: str, vector_bytes: int) -> Profile:
+        return default_profile(MCPU.get(vector_bytes, mcpu), vector_bytes)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(device, "default_profile", profile)
+    patch.setattr(device, "host_caches", lambda: CACHES)
+    config.add_cleanup(patch.undo)
