@@ -10,8 +10,8 @@ from stitch_tir import statements
 from tvm import te, tirx
 
 from relay_passes.convolution import Window, convolve
-from tir_schedules.cpu import contraction
-from tir_schedules.cpu.contraction import depth_block, rows_of
+from tir_schedules.cpu.contraction import depth_block
+from tir_schedules.cpu.row_blocks import even_chunk, row_chunk, rows_of
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
 DEVICE = replace(sc.device(1), vector_bytes=64, l1_bytes=48 << 10, l2_bytes=2 << 20)
@@ -168,8 +168,22 @@ def test_threads_share_out_the_larger_operand(sizes, by_rows):
 )
 def test_a_few_tiles_are_as_many_as_keep_all_threads_busy(extent, others, rows):
     device = replace(DEVICE, threads=2)
-    assert contraction._row_chunk(extent, 14, others, few=True, device=device) == rows
+    assert row_chunk(extent, 14, others, few=True, device=device) == rows
 
 
 def test_many_tiles_are_as_large_as_the_cache_likes():
-    assert contraction._row_chunk(1400, 14, 64, few=False, device=DEVICE) == 140
+    assert row_chunk(1400, 14, 64, few=False, device=DEVICE) == 140
+
+
+@pytest.mark.parametrize(
+    ("extent", "chunk", "rows"),
+    [
+        (197, 108, 99),  # 108 and 89 would leave a thread idle
+        (182, 98, 91),
+        (1024, 154, 147),  # three and a half of each
+        (1024, 128, 128),
+        (16384, 140, 140),
+    ],
+)
+def test_chunks_of_rows_are_shared_evenly_by_threads(extent, chunk, rows):
+    assert even_chunk(extent, chunk, 24, replace(DEVICE, threads=2)) == rows

@@ -22,9 +22,9 @@ from relay_passes.product_judge import Judged, ProductJudge
 from tir_schedules.analysis.stage import Kernel
 from tir_schedules.analysis.summary import COMPUTE
 from tir_schedules.cpu.accept import accepted_plan
-from tir_schedules.cpu.contraction import rows_of
 from tir_schedules.cpu.handover import fresh_ns, handover_ns
 from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.row_blocks import rows_of
 from tir_schedules.cpu.row_chains import row_chain
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model

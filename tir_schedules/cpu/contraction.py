@@ -18,17 +18,18 @@ from ..analysis.summary import is_contraction
 from ..device import Device
 from .padding import bounds_of
 from .plan import Phase, buffer_atoms
+from .row_blocks import (
+    FEW_ROW_BLOCKS,
+    ROW_BLOCKS,
+    even_chunk,
+    most_rows,
+    row_chunk,
+    rows_of,
+)
 from .vectors import own_vector, vector_atom
 
 _LANE_REGISTERS = 2
 LEAST_LANES = 8
-# Rows of a register tile: 28 accumulators of 32 registers (AVX-512), 12 of 16 otherwise.
-_ROWS = {64: 14, 32: 6, 16: 6}
-LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
-_STARTING = 0.5  # what a block of rows costs before its first step, in rows
-_ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
-_FEW_ROW_BLOCKS = 4
-_UNEVEN = 1.25  # the rows of the thread that has most, in those that it must have
 _LANE_STRIPS = 2
 _LINE_SHARE = 8  # of L2, what the operand along the lanes may take of it as it came
 _LINES = 6  # of half of L2, what one of the buffers of a tile of whole lines may take: a third
@@ -88,31 +89,6 @@ def register_tile(node: Node) -> RegisterTile | None:
     )
 
 
-def rows_of(extent: int, device: Device) -> int:
-    """Return the rows of a register tile: as many as registers hold, or what leaves no small rest.
-
-    197 rows are 16 blocks of 12 and one of 5 rather than 14 of 14 and one of 1.
-    """
-
-    def cost(rows: int) -> float:
-        whole, rest = divmod(extent, rows)
-        blocks = [rows] * whole + [rest] * bool(rest)
-        return sum(map(block_cost, blocks))
-
-    most = min(most_rows(device), extent)
-    return min(range(most, 0, -1), key=cost)
-
-
-def block_cost(rows: int) -> float:
-    """Return what a register tile takes, in rows of a full one."""
-    return max(rows, LEAST_ROWS) + _STARTING
-
-
-def most_rows(device: Device) -> int:
-    """Return the rows of a register tile that registers hold."""
-    return _ROWS[device.vector_bytes]
-
-
 def runs_on(node: Node, outer: Atom, row: Atom, phase: Phase) -> bool:
     """Return whether a step of `outer` is the one behind the last of `row`, in tile buffers too."""
     if not _steps_behind(node, outer, row):
@@ -168,7 +144,7 @@ def depth_block(depth: int, rows: int, lanes: int, device: Device) -> int:
     a sixteenth. The whole depth if that has no such divisor, or if nothing reads a panel twice.
     """
     line = 4 * lanes
-    if rows <= _ROWS[device.vector_bytes] or depth * line <= device.l2_bytes // 4:
+    if rows <= most_rows(device) or depth * line <= device.l2_bytes // 4:
         return depth
     most = device.l2_bytes // 16 // line
     fitting = (n for n in range(most, most // 3, -1) if depth % n == 0)
@@ -192,10 +168,10 @@ def tile_atoms(
     lane_chunk = _lane_chunk(tile, others, device)
     others *= -(-tile.lane.extent // lane_chunk)
     outside = _rows_outside(tile, common, device)
-    few = outside or others * -(-tile.row.extent // (_ROW_BLOCKS * rows)) < 4 * device.threads
-    row_chunk = _row_chunk(tile.row.extent, rows, others, few, device)
-    wanted = {tile.lane: lane_chunk, tile.row: tile.row.extent if tile.whole_row else row_chunk}
-    chunks = {atom: chunk for atom, chunk in wanted.items() if chunk < atom.extent}
+    few = outside or others * -(-tile.row.extent // (ROW_BLOCKS * rows)) < 4 * device.threads
+    chunk = row_chunk(tile.row.extent, rows, others, few, device)
+    wanted = {tile.lane: lane_chunk, tile.row: tile.row.extent if tile.whole_row else chunk}
+    chunks = {atom: n for atom, n in wanted.items() if n < atom.extent}
 
     def tiled(*atoms: Atom) -> list[Atom]:
         return [a for a in common if a in atoms and (a not in wanted or a in chunks)]
@@ -209,33 +185,10 @@ def tile_atoms(
     past_rows = _passing(tile.weight.tensor.bytes // apart, _count(moving, chunks), device)
     past_lanes = _passing(tile.moving.tensor.bytes // apart, _count(weight, chunks), device)
     rows_stay = outside or past_rows < past_lanes > device.l2_bytes // 2
+    if rows_stay and moving == [tile.row] and not batch and not unknown:
+        chunks[tile.row] = even_chunk(tile.row.extent, chunk, _count(weight, chunks), device)
     stays = moving + weight if rows_stay else weight + moving
     return (*unknown, *batch, *stays), chunks
-
-
-def _row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) -> int:
-    """Return the rows of a tile: some blocks, of `few` tiles as many as leave no thread idle.
-
-    Threads get the tiles in order, `others` of each chunk, so that the larger ones are one
-    thread's: chunks are even.
-    """
-    blocks = -(-extent // rows)
-    chunks = -(-blocks // (_FEW_ROW_BLOCKS if few else _ROW_BLOCKS))
-
-    def most(count: int) -> int:
-        """Return the rows of the thread that has most."""
-        chunk = -(-blocks // count) * rows
-        sizes = [min(chunk, extent - start) for start in range(0, extent, chunk)] * others
-        share = -(-len(sizes) // device.threads)
-        return max(sum(sizes[at : at + share]) for at in range(0, len(sizes), share))
-
-    if few:
-        counts = range(1, 2 * chunks + 1)
-        best = min(map(most, counts))
-        # A thread that is idle for less costs no more than another pass of the other operand.
-        near = [n for n in counts if most(n) <= _UNEVEN * best]
-        chunks = min(near, key=lambda n: (abs(n - chunks), n))
-    return -(-blocks // chunks) * rows
 
 
 def _count(atoms: list[Atom], chunks: dict[Atom, int]) -> int:
@@ -290,14 +243,14 @@ def _strips_of_lanes(
 def _whole_lanes(
     tile: RegisterTile, rows: int, common: list[Atom], device: Device
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]]:
-    """Return tiles of about `_FEW_ROW_BLOCKS` blocks, fewer if more tiles or smaller ones help."""
+    """Return tiles of about `FEW_ROW_BLOCKS` blocks, fewer if more tiles or smaller ones help."""
     others = [a for a in common if a is not tile.row]
     count = math.prod(a.extent for a in others)
     blocks = -(-tile.row.extent // rows)
     line = tile.lane.extent * dtype_bytes(tile.moving.tensor.dtype)
     wanted = device.profile.thresholds.least_tiles
     least = max(-(-wanted // count), blocks * rows * line * _LINES // device.l2_bytes)
-    tiles = min(blocks, max(1, least, round(blocks / _FEW_ROW_BLOCKS)))
+    tiles = min(blocks, max(1, least, round(blocks / FEW_ROW_BLOCKS)))
     if tiles == 1 or tile.whole_row:
         return tuple(others), {}
     return (*others, tile.row), {tile.row: -(-blocks // tiles) * rows}

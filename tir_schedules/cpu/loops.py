@@ -11,9 +11,10 @@ from dataclasses import replace
 from ..analysis.atoms import Atom, Node, Space
 from ..device import Device
 from . import guards
-from .contraction import lanes_of, register_tile, rows_of, runs_on
+from .contraction import lanes_of, register_tile, runs_on
 from .padding import bounds_of, padding_of
 from .plan import LoopGroup, Phase
+from .row_blocks import rows_of
 from .row_packing import packed_rows
 from .transposed import lanes_across, sides
 from .vectors import lanes_for, vector_atom

@@ -10,8 +10,9 @@ from ..analysis.cost import EXPENSIVE
 from ..analysis.expr import Load, Op, dtype_bytes, loads, walk
 from ..analysis.masks import why_none_hidden
 from ..device import Device
-from .contraction import LEAST_LANES, LEAST_ROWS, block_cost, lanes_of, most_rows
+from .contraction import LEAST_LANES, lanes_of
 from .online import Online
+from .row_blocks import LEAST_ROWS, block_cost, most_rows
 
 _SCORES_SHARE = 2  # of L1, what the scores of a block of rows take
 _ROW_BLOCKS = 8  # of a tile: keys are packed once for all of them

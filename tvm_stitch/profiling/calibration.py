@@ -17,8 +17,9 @@ import tvm
 from tvm import relax, te, tirx, topi
 from tvm.ir import IRModule
 
-from tir_schedules.cpu.contraction import lanes_of, most_rows
+from tir_schedules.cpu.contraction import lanes_of
 from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.row_blocks import most_rows
 from tir_schedules.cpu.row_packing import packable
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 from tir_schedules.device import Device

@@ -1,0 +1,86 @@
+"""The rows of a register tile, and how many such blocks of rows a tile of a product has."""
+
+from __future__ import annotations
+
+from ..device import Device
+
+# Rows of a register tile: 28 accumulators of 32 registers (AVX-512), 12 of 16 otherwise.
+_ROWS = {64: 14, 32: 6, 16: 6}
+LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
+_STARTING = 0.5  # what a block of rows costs before its first step, in rows
+ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
+FEW_ROW_BLOCKS = 4
+_UNEVEN = 1.25  # the rows of the thread that has most, in those that it must have
+_EVEN = 1.02  # the same where tiles follow each other along the rows
+_MANY = 8  # chunks for each thread: one more or less is nothing
+
+
+def rows_of(extent: int, device: Device) -> int:
+    """Return the rows of a register tile: as many as registers hold, or what leaves no small rest.
+
+    197 rows are 16 blocks of 12 and one of 5 rather than 14 of 14 and one of 1.
+    """
+
+    most = min(most_rows(device), extent)
+    return min(range(most, 0, -1), key=lambda rows: _blocks_cost(extent, rows))
+
+
+def _blocks_cost(extent: int, rows: int) -> float:
+    whole, rest = divmod(extent, rows)
+    return whole * block_cost(rows) + (block_cost(rest) if rest else 0.0)
+
+
+def block_cost(rows: int) -> float:
+    """Return what a register tile takes, in rows of a full one."""
+    return max(rows, LEAST_ROWS) + _STARTING
+
+
+def most_rows(device: Device) -> int:
+    """Return the rows of a register tile that registers hold."""
+    return _ROWS[device.vector_bytes]
+
+
+def row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) -> int:
+    """Return the rows of a tile: some blocks, of `few` tiles as many as leave no thread idle.
+
+    Threads get the tiles in order, `others` of each chunk, so that the larger ones are one
+    thread's: chunks are even.
+    """
+    blocks = -(-extent // rows)
+    chunks = -(-blocks // (FEW_ROW_BLOCKS if few else ROW_BLOCKS))
+
+    def most(count: int) -> int:
+        """Return the rows of the thread that has most."""
+        chunk = -(-blocks // count) * rows
+        sizes = [min(chunk, extent - start) for start in range(0, extent, chunk)] * others
+        share = -(-len(sizes) // device.threads)
+        return max(sum(sizes[at : at + share]) for at in range(0, len(sizes), share))
+
+    if few:
+        counts = range(1, 2 * chunks + 1)
+        best = min(map(most, counts))
+        # A thread that is idle for less costs no more than another pass of the other operand.
+        near = [n for n in counts if most(n) <= _UNEVEN * best]
+        chunks = min(near, key=lambda n: (abs(n - chunks), n))
+    return -(-blocks // chunks) * rows
+
+
+def even_chunk(extent: int, chunk: int, others: int, device: Device) -> int:
+    """Return about so many rows of a tile, but so that threads have even shares.
+
+    `others` tiles of each chunk follow each other: threads get chunks, and parts of one.
+    """
+
+    def most(size: int) -> float:
+        """Return what the thread takes that has most, in rows of full register tiles."""
+        sizes = [min(size, extent - start) for start in range(0, extent, size)]
+        costs = [_blocks_cost(n, rows_of(n, device)) for n in sizes for _ in range(others)]
+        share = -(-len(costs) // device.threads)
+        return max(sum(costs[at : at + share]) for at in range(0, len(costs), share))
+
+    chunks = -(-extent // chunk)
+    if chunks > _MANY * device.threads:
+        return chunk
+    sizes = [chunk, *(-(-extent // count) for count in range(chunks, 2 * chunks + 1))]
+    best = min(map(most, sizes))
+    return next(size for size in sizes if most(size) <= _EVEN * best)
