@@ -58,6 +58,24 @@ def test_of_panels_that_stay_in_the_first_cache_the_next_is_fetched():
     assert "prefetch" not in emit_plan(plan_prim_func(kernel, DEVICE), kernel).script()
 
 
+def test_a_single_row_fetches_the_steps_of_panels_that_follow_each_other():
+    def fetches(in_order: bool) -> list[str]:
+        x = te.placeholder((512,), "float32", "x")
+        w = te.placeholder((4, 512, 32) if in_order else (512, 4, 32), "float32", "w")
+        k = te.reduce_axis((0, 512), "k")
+
+        def value(p: tirx.Var, j: tirx.Var) -> tirx.Expr:
+            return te.sum(x[k] * (w[p, k, j] if in_order else w[k, p, j]), k)
+
+        kernel = te.create_prim_func([x, w, te.compute((4, 32), value, "out")])
+        lines = emit_plan(plan_prim_func(kernel, DEVICE), kernel).script().splitlines()
+        return [line for line in lines if "prefetch" in line]
+
+    assert len(fetches(in_order=True)) == 32 * 4 // 64
+    assert f"+ {48 * 32}" in fetches(in_order=True)[0]
+    assert fetches(in_order=False) == []
+
+
 def convolution(size: int, depth: int, blocks: int, kernel: int, stride: int) -> tirx.PrimFunc:
     x = te.placeholder((1, size, size, depth), "float32", "x")
     w = te.placeholder((blocks, kernel, kernel, depth, 32), "float32", "w")
