@@ -23,12 +23,13 @@ def inline_stages(kernel: Kernel) -> Kernel:
     params = {id(p) for p in kernel.params}
     stages = {id(s.out): s for s in live}
     order = [id(s.out) for s in live]
+    products = {id(s.out) for s in live if is_large_contraction(s)}
     for key in list(order):
         stage = stages[key]
         if key in params or stage.reduction is not None or not is_identity(stage):
             continue
         readers = [s for s in stages.values() if s is not stage and _reads(s, stage.out)]
-        if not _should_inline(stage, readers):
+        if _is_epilogue(stage, readers, products) or not _should_inline(stage, readers):
             continue
         for reader in readers:
             stages[id(reader.out)] = inline_into(reader, stage)
@@ -101,6 +102,11 @@ def _should_inline(stage: Stage, readers: list[Stage]) -> bool:
     if any(_per_row(r, ld) for r, ld in uses):
         return False
     return len(uses) == 1 or (light <= _RECOMPUTE_OPS and len(_big_loads(stage)) <= 1)
+
+
+def _is_epilogue(stage: Stage, readers: list[Stage], products: set[int]) -> bool:
+    """Return whether several stages read what a product's registers can be made into once."""
+    return len(readers) > 1 and any(id(ld.tensor) in products for ld in stage.loads())
 
 
 def _turns(reader: Stage, load: Load, copy: Stage) -> bool:
