@@ -209,14 +209,15 @@ def test_chunks_of_rows_are_shared_evenly_by_threads(extent, chunk, rows):
 
 @pytest.mark.parametrize("readers", [1, 2])
 def test_what_several_stages_read_of_a_product_is_made_of_its_registers(readers):
-    x, w, mask = (te.placeholder(s, "float32", "x") for s in ((64, 64), (64, 128), (128,)))
+    shapes = ((32, 64, 64), (32, 64, 128), (128,))
+    x, w, mask = (te.placeholder(shape, "float32", "x") for shape in shapes)
     k, m, n = te.reduce_axis((0, 64), "k"), *(te.reduce_axis((0, 128), "m") for _ in range(2))
-    made = te.compute((64, 128), lambda i, j: te.sum(x[i, k] * w[k, j], k), "made")
-    scaled = te.compute((64, 128), lambda i, j: made[i, j] / 3.0 + mask[j], "scaled")
-    most = te.compute((64,), lambda i: te.max(scaled[i, m], m), "most")
-    outs = [most]
+    rows, whole = (32, 64), (32, 64, 128)
+    made = te.compute(whole, lambda b, i, j: te.sum(x[b, i, k] * w[b, k, j], k), "made")
+    scaled = te.compute(whole, lambda b, i, j: made[b, i, j] / 3.0 + mask[j], "scaled")
+    outs = [te.compute(rows, lambda b, i: te.max(scaled[b, i, m], m), "most")]
     if readers == 2:
-        outs.append(te.compute((64,), lambda i: te.sum(te.exp(scaled[i, n] - most[i]), n), "sums"))
+        outs.append(te.compute(rows, lambda b, i: te.sum(te.exp(scaled[b, i, n]), n), "sums"))
     plan = plan_prim_func(te.create_prim_func([x, w, mask, *outs]), DEVICE)
     (product,) = (g for p in plan.phases for g in p.groups if g.is_product)
     assert (product.epilogue is not None) == (readers == 2)

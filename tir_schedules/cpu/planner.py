@@ -13,6 +13,7 @@ from ..analysis.atoms import Node, Space, atomize
 from ..analysis.coalesce import coalesce
 from ..analysis.expr import Tensor
 from ..analysis.inline import inline_stages
+from ..analysis.late_division import divide_late
 from ..analysis.sign import mark_signs
 from ..analysis.stage import Kernel
 from ..analysis.summary import is_large_contraction
@@ -39,7 +40,7 @@ def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
     online = plan_online(kernel, device)
     if online is not None:
         return online
-    reduced = mark_signs(inline_stages(widen(kernel)))
+    reduced = divide_late(mark_signs(inline_stages(widen(kernel))))
     space = coalesce(atomize(reduced))
     return plan_space(space, device)
 

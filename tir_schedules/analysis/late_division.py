@@ -1,0 +1,145 @@
+"""Divide what a product makes of a softmax's weights, not the weights: there are more of these.
+
+rewrite: sum_k (e[i, k] / s[i]) * v[k, j] -> (sum_k e[i, k] * v[k, j]) / s[i]  # s[i] = sum e[i, k]
+
+A pass over the weights and their buffer go, and the product's registers are divided. Attention in
+blocks does the same (FlashAttention, arXiv 2205.14135, section 3.1). An e is an exp that is at most
+1, the largest of a row is 1: what is summed is no larger than the values, and s is at least 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from .expr import NEVER_ABOVE_ZERO, Axis, AxisRef, Expr, Load, Op, Tensor, transform, walk
+from .inline import inline_into, is_identity
+from .sign import Match
+from .stage import Kernel, Stage, substitute_axes
+from .summary import is_large_contraction
+
+_DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class _Quotients:
+    """Weights that a product alone reads: `power` of one point and `total` of its row there."""
+
+    weights: Stage
+    product: Stage
+    load: Load
+    power: Load
+    total: Load
+
+
+def divide_late(kernel: Kernel) -> Kernel:
+    """Return the kernel with the weights of products divided behind these, if they are softmaxes.
+
+    Only float32 and float64 that the weights have more elements of than the product.
+    """
+    for stage in kernel.stages:
+        found = _quotients(stage, kernel)
+        if found is not None:
+            return divide_late(_rewritten(kernel, found))
+    return kernel
+
+
+def _quotients(weights: Stage, kernel: Kernel) -> _Quotients | None:
+    if weights.out.dtype not in _DTYPES or not is_identity(weights):
+        return None
+    readers = [s for s in kernel.stages if any(ld.tensor is weights.out for ld in s.loads())]
+    if not _is_softmax(weights, kernel) or len(readers) != 1:
+        return None
+    (product,) = readers
+    if any(t is weights.out for t in kernel.outputs) or not is_large_contraction(product):
+        return None
+    load = next(ld for ld in product.loads() if ld.tensor is weights.out)
+    factors = product.value.args if isinstance(product.value, Op) else ()
+    if sum(load in set(walk(factor)) for factor in factors) != 1 or load not in factors:
+        return None
+    if not is_identity(product) or product.out.elements > weights.out.elements:
+        return None
+    at = {
+        id(place.axis): index
+        for place, index in zip(weights.out_index, load.index, strict=True)
+        if isinstance(place, AxisRef)
+    }
+    power, total = (
+        Load(part.tensor, tuple(substitute_axes(i, at) for i in part.index))
+        for part in weights.value.args
+    )
+    summed = {id(a) for a in product.reduced}
+    if any(isinstance(e, AxisRef) and id(e.axis) in summed for i in total.index for e in walk(i)):
+        return None
+    return _Quotients(weights, product, load, power, total)
+
+
+def _is_softmax(weights: Stage, kernel: Kernel) -> bool:
+    """Return whether a stage is e / s: s sums e over the row whose largest e is 1."""
+    value = weights.value
+    if weights.reduction is not None or not isinstance(value, Op) or value.name != "Div":
+        return False
+    part, whole = value.args
+    if not isinstance(part, Load) or not isinstance(whole, Load):
+        return False
+    made = {id(s.out): s for s in kernel.stages}
+    power, total = made.get(id(part.tensor)), made.get(id(whole.tensor))
+    if power is None or total is None or total.reduction is None or total.reduction.kind != "sum":
+        return False
+    bound = _bound(power)
+    if bound is None or not Match(total, whole).holds(total.value, part):
+        return False
+    return _dims(whole.index, part.index) == _dims(bound.index, power.out_index)
+
+
+def _bound(power: Stage) -> Load | None:
+    """Return the largest of its row that a stage subtracts from what it is the exp of."""
+    value = power.value
+    if power.reduction is not None or not isinstance(value, Op) or value.name != "call:tirx.exp":
+        return None
+    (argument,) = value.args
+    if not isinstance(argument, Op) or argument.name != NEVER_ABOVE_ZERO:
+        return None
+    bound = argument.args[0].args[1]
+    return bound if isinstance(bound, Load) and is_identity(power) else None
+
+
+def _dims(index: Sequence[Expr], home: Sequence[Expr]) -> set[int]:
+    """Return which dimensions of `home` an index runs along."""
+    return {number for number, at in enumerate(home) if isinstance(at, AxisRef) and at in index}
+
+
+def _rewritten(kernel: Kernel, found: _Quotients) -> Kernel:
+    product = found.product
+    undivided = Tensor(f"{product.out.name}_undivided", product.out.shape, product.out.dtype)
+
+    def rule(node: Expr) -> Expr | None:
+        return found.power if node == found.load else None
+
+    value = transform(product.value, rule)
+    first = replace(product, out=undivided, value=value)
+    divided = _divided(product, undivided, found.total)
+    stages = [s for s in kernel.stages if s is not found.weights]
+    at = stages.index(product)
+    stages[at : at + 1] = [first, divided]
+    readers = [s for s in stages if any(ld.tensor is product.out for ld in s.loads())]
+    if not any(t is product.out for t in kernel.outputs) and len(readers) == 1:
+        (reader,) = readers
+        if reader.reduction is None:
+            stages[stages.index(reader)] = inline_into(reader, divided)
+            stages.remove(divided)
+    return Kernel(kernel.name, kernel.params, kernel.outputs, tuple(stages))
+
+
+def _divided(product: Stage, undivided: Tensor, total: Load) -> Stage:
+    """Return the stage that divides a product's sums, over axes of its own."""
+    mine = {id(a): Axis(a.name, a.extent) for a in product.spatial}
+    values: dict[int, Expr] = {key: AxisRef(axis) for key, axis in mine.items()}
+
+    def own(index: Sequence[Expr]) -> tuple[Expr, ...]:
+        return tuple(substitute_axes(i, values) for i in index)
+
+    place = own(product.out_index)
+    quotient = (Load(undivided, place), Load(total.tensor, own(total.index)))
+    value = Op("Div", quotient, product.out.dtype)
+    return Stage(f"{product.name}_divided", product.out, tuple(mine.values()), place, value)
