@@ -98,3 +98,10 @@ def test_results_are_those_of_the_weights(dtype):
         expected = powers / powers.sum(axis=1, keepdims=True) @ v
     scale = np.abs(expected[np.isfinite(expected)]).max()
     np.testing.assert_allclose(out, expected, rtol=sc.BOUND[dtype], atol=sc.BOUND[dtype] * scale)
+
+
+def test_a_divisor_of_each_row_takes_registers_of_the_tile():
+    func, device = Form().kernel(), replace(sc.device(1), vector_bytes=64)
+    (product,) = (g for p in plan_prim_func(func, device).phases for g in p.groups if g.is_product)
+    assert product.epilogue is not None
+    assert product.rows * 3 + 3 <= 32

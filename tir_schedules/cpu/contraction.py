@@ -20,6 +20,7 @@ from .padding import bounds_of
 from .plan import Phase, buffer_atoms
 from .row_blocks import (
     FEW_ROW_BLOCKS,
+    LANE_REGISTERS,
     ROW_BLOCKS,
     even_chunk,
     most_rows,
@@ -28,7 +29,6 @@ from .row_blocks import (
 )
 from .vectors import own_vector, vector_atom
 
-_LANE_REGISTERS = 2
 LEAST_LANES = 8
 _LANE_STRIPS = 2
 _LINE_SHARE = 8  # of L2, what the operand along the lanes may take of it as it came
@@ -123,7 +123,7 @@ def _moves(access: Access, node: Node) -> bool:
 
 def lanes_of(device: Device, extent: int, dtype: str) -> int:
     """Return the lanes of a register tile: two registers, fewer on a short axis."""
-    lanes = device.vector_bytes // dtype_bytes(dtype) * _LANE_REGISTERS
+    lanes = device.vector_bytes // dtype_bytes(dtype) * LANE_REGISTERS
     while lanes > extent:
         lanes //= 2
     return max(1, lanes)

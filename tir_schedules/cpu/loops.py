@@ -12,6 +12,7 @@ from ..analysis.atoms import Atom, Node, Space
 from ..device import Device
 from . import guards
 from .contraction import lanes_of, register_tile, runs_on
+from .epilogues import with_epilogues
 from .padding import bounds_of, padding_of
 from .plan import LoopGroup, Phase
 from .row_blocks import rows_of
@@ -51,7 +52,7 @@ def group_loops(
             position = len(nests)
             nests.append(_Nest(node, _order(node, inside, vector), vector))
         home[id(node)] = position
-    groups = _with_epilogues([_finish(nest, phase, device) for nest in nests], space)
+    groups = with_epilogues([_finish(nest, phase, device) for nest in nests], space, phase, device)
     groups = tuple(_with_long_rows(group, phase, device) for group in groups)
     return tuple(replace(g, packed=packed_rows(g, phase, device)) for g in groups)
 
@@ -225,16 +226,6 @@ def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) ->
     return group if settled else None
 
 
-def _with_epilogues(groups: list[LoopGroup], space: Space) -> tuple[LoopGroup, ...]:
-    out: list[LoopGroup] = []
-    for group in groups:
-        if out and _is_epilogue(group, out[-1], space):
-            out[-1] = replace(out[-1], epilogue=group)
-        else:
-            out.append(group)
-    return tuple(out)
-
-
 def _with_long_rows(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup:
     """Let the rows of a register tile run on over the atom outside them where all addresses do."""
     if not group.is_product or group.epilogue is not None or group.strip_level < 2:
@@ -248,24 +239,6 @@ def _with_long_rows(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup
     dims = tuple(d for d in group.dims if d is not beside)
     level = group.strip_level - 1
     return replace(group, dims=dims, strip_level=level, rows=rows, beside=beside)
-
-
-def _is_epilogue(group: LoopGroup, tile: LoopGroup, space: Space) -> bool:
-    """Return whether a nest may take the accumulators of the register tile before it."""
-    if tile.rows == 1 or tile.epilogue is not None or group.lanes == 1:
-        return False
-    (product,) = tile.nodes
-    made, lane = product.stage.out, tile.dims[-1]
-    if made.dtype != product.stage.value.dtype or any(t is made for t in space.kernel.outputs):
-        return False
-    if group.dims[-1] is not lane or set(group.dims) != {
-        d for d in tile.dims if d in product.spatial
-    }:
-        return False
-    if any(guards.cuts(n, lane) != [] or set(n.reduced) & set(group.dims) for n in group.nodes):
-        return False
-    edges = [e for e in space.edges if e.producer is product]
-    return all(any(e.consumer is n for n in group.nodes) and not e.loose for e in edges)
 
 
 def _strip_level(nest: _Nest, phase: Phase) -> int:

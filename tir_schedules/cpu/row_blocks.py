@@ -6,6 +6,8 @@ from ..device import Device
 
 # Rows of a register tile: 28 accumulators of 32 registers (AVX-512), 12 of 16 otherwise.
 _ROWS = {64: 14, 32: 6, 16: 6}
+_REGISTERS = {64: 32, 32: 16, 16: 16}
+LANE_REGISTERS = 2
 LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
 _STARTING = 0.5  # what a block of rows costs before its first step, in rows
 ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
@@ -15,13 +17,14 @@ _EVEN = 1.02  # the same where tiles follow each other along the rows
 _MANY = 8  # chunks for each thread: one more or less is nothing
 
 
-def rows_of(extent: int, device: Device) -> int:
+def rows_of(extent: int, device: Device, beside: int = 0) -> int:
     """Return the rows of a register tile: as many as registers hold, or what leaves no small rest.
 
-    197 rows are 16 blocks of 12 and one of 5 rather than 14 of 14 and one of 1.
+    197 rows are 16 blocks of 12 and one of 5 rather than 14 of 14 and one of 1. `beside` is what is
+    known of a row when the sum begins and is used behind it.
     """
 
-    most = min(most_rows(device), extent)
+    most = min(most_rows(device, beside), extent)
     return min(range(most, 0, -1), key=lambda rows: _blocks_cost(extent, rows))
 
 
@@ -35,9 +38,14 @@ def block_cost(rows: int) -> float:
     return max(rows, LEAST_ROWS) + _STARTING
 
 
-def most_rows(device: Device) -> int:
-    """Return the rows of a register tile that registers hold."""
-    return _ROWS[device.vector_bytes]
+def most_rows(device: Device, beside: int = 0) -> int:
+    """Return the rows of a register tile that registers hold, with `beside` more for each row.
+
+    LLVM broadcasts what does not change along the lanes outside the sum, and keeps it: with 13 rows
+    and a divisor of each it spilled accumulators instead, and attention took 1.3 times as long.
+    """
+    rows, registers = _ROWS[device.vector_bytes], _REGISTERS[device.vector_bytes]
+    return min(rows, (registers - LANE_REGISTERS - 1) // (LANE_REGISTERS + beside))
 
 
 def row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) -> int:

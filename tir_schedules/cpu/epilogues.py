@@ -1,0 +1,57 @@
+"""Epilogues: nests that take the accumulators of the register tile before them from registers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..analysis.atoms import Space
+from ..device import Device
+from . import guards
+from .plan import LoopGroup, Phase
+from .row_blocks import rows_of
+
+
+def with_epilogues(
+    groups: list[LoopGroup], space: Space, phase: Phase, device: Device
+) -> tuple[LoopGroup, ...]:
+    """Return loop nests in order, what may stand behind a register tile's sum behind it."""
+    out: list[LoopGroup] = []
+    for group in groups:
+        if out and _is_epilogue(group, out[-1], space):
+            out[-1] = _with_epilogue(out[-1], group, phase, device)
+        else:
+            out.append(group)
+    return tuple(out)
+
+
+def _with_epilogue(tile: LoopGroup, epilogue: LoopGroup, phase: Phase, device: Device) -> LoopGroup:
+    """Return a register tile with an epilogue; what that reads of a row takes registers too."""
+    row, lane = tile.dims[tile.strip_level - 1], tile.dims[-1]
+    reads = {
+        (id(a.tensor), a.index)
+        for n in epilogue.nodes
+        for a in n.reads.values()
+        if a.stride(row) and a.stride(lane) == 0
+    }
+    if reads and tile.is_product:
+        rows = rows_of(phase.inner_extent(row), device, len(reads))
+        tile = replace(tile, rows=min(tile.rows, rows))
+    return replace(tile, epilogue=epilogue)
+
+
+def _is_epilogue(group: LoopGroup, tile: LoopGroup, space: Space) -> bool:
+    """Return whether a nest may take the accumulators of the register tile before it."""
+    if tile.rows == 1 or tile.epilogue is not None or group.lanes == 1:
+        return False
+    (product,) = tile.nodes
+    made, lane = product.stage.out, tile.dims[-1]
+    if made.dtype != product.stage.value.dtype or any(t is made for t in space.kernel.outputs):
+        return False
+    if group.dims[-1] is not lane or set(group.dims) != {
+        d for d in tile.dims if d in product.spatial
+    }:
+        return False
+    if any(guards.cuts(n, lane) != [] or set(n.reduced) & set(group.dims) for n in group.nodes):
+        return False
+    edges = [e for e in space.edges if e.producer is product]
+    return all(any(e.consumer is n for n in group.nodes) and not e.loose for e in edges)
