@@ -30,6 +30,7 @@ class Form:
     summed: str = "keys"  # what the product sums over
     shown: bool = False  # whether the weights are a result too
     squared: bool = False  # whether the weights stand in both factors
+    raised: bool = False  # whether a factor is more than a weight
 
     def kernel(self) -> tirx.PrimFunc:
         x = te.placeholder((ROWS, KEYS), self.dtype, "x")
@@ -52,6 +53,7 @@ class Form:
 
         def value(i: tirx.Var, j: tirx.Var) -> tirx.Expr:
             weight = weights[i, d] if self.summed == "keys" else weights[d, i]
+            weight = te.exp(weight) if self.raised else weight
             return te.sum(weight * (v[d, j] + weight if self.squared else v[d, j]), d)
 
         rows = ROWS if self.summed == "keys" else KEYS
@@ -74,6 +76,7 @@ class Form:
         (Form(summed="rows"), False),
         (Form(shown=True), False),
         (Form(squared=True), False),
+        (Form(raised=True), False),
     ],
 )
 def test_a_product_of_softmax_weights_alone_is_divided_late(form, late):
