@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -20,6 +21,9 @@ def library(source: str, path: Path, *flags: str) -> ctypes.CDLL:
     if not path.exists():
         if (compiler := shutil.which("g++") or shutil.which("c++")) is None:
             raise CannotRun("no C++ compiler to build the loop with")
-        command = [compiler, *_FLAGS, *flags, "-x", "c++", "-", "-o", str(path)]
+        # A worker whose time is up is ended while it builds: the next one must not load a part.
+        part = path.with_suffix(f".{os.getpid()}")
+        command = [compiler, *_FLAGS, *flags, "-x", "c++", "-", "-o", str(part)]
         subprocess.run(command, input=source.encode(), check=True)
+        part.replace(path)
     return ctypes.CDLL(str(path))
