@@ -221,3 +221,23 @@ def test_what_several_stages_read_of_a_product_is_made_of_its_registers(readers)
     plan = plan_prim_func(te.create_prim_func([x, w, mask, *outs]), DEVICE)
     (product,) = (g for p in plan.phases for g in p.groups if g.is_product)
     assert (product.epilogue is not None) == (readers == 2)
+
+
+def test_rows_that_stay_are_shared_evenly():
+    device = replace(DEVICE, threads=2, l2_bytes=1 << 20)
+    (phase,) = plan_prim_func(panels(197, 3072, 768), device).phases
+    row, panel = phase.tile
+    assert (row.extent, panel.extent) == (197, 96)
+    assert phase.chunks == {row: 99}
+
+
+def panels(rows: int, columns: int, depth: int) -> tirx.PrimFunc:
+    """Return a product with a weight in panels of 32 columns."""
+    x = te.placeholder((rows, depth), "float32", "x")
+    w = te.placeholder((columns // 32, depth, 32), "float32", "w")
+    k = te.reduce_axis((0, depth), "k")
+
+    def value(i: tirx.Var, p: tirx.Var, j: tirx.Var) -> tirx.Expr:
+        return te.sum(x[i, k] * w[p, k, j], k)
+
+    return te.create_prim_func([x, w, te.compute((rows, columns // 32, 32), value, "out")])
