@@ -200,7 +200,8 @@ def test_many_tiles_are_as_large_as_the_cache_likes():
         (182, 98, 91),
         (1024, 154, 147),  # three and a half of each
         (1024, 128, 128),
-        (16384, 140, 140),
+        (2400, 140, 134),  # nine chunks of 140 would be a thread's
+        (16384, 140, 140),  # so many that one more is nothing
     ],
 )
 def test_chunks_of_rows_are_shared_evenly_by_threads(extent, chunk, rows):

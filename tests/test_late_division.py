@@ -31,25 +31,27 @@ class Form:
     shown: bool = False  # whether the weights are a result too
     squared: bool = False  # whether the weights stand in both factors
     raised: bool = False  # whether a factor is more than a weight
+    more: int = 0  # how many further elements the largest is of
 
     def kernel(self) -> tirx.PrimFunc:
-        x = te.placeholder((ROWS, KEYS), self.dtype, "x")
+        x = te.placeholder((ROWS, KEYS + self.more), self.dtype, "x")
+        shape = (ROWS, KEYS)
         depth = KEYS if self.summed == "keys" else ROWS
         v = te.placeholder((depth, self.columns), self.dtype, "v")
         k, n, d = (
             te.reduce_axis((0, e), name) for e, name in ((KEYS, "k"), (KEYS, "n"), (depth, "d"))
         )
-        r = te.reduce_axis((0, ROWS), "r")
+        r, all_keys = te.reduce_axis((0, ROWS), "r"), te.reduce_axis((0, KEYS + self.more), "a")
         if self.largest_of == "row":
-            largest = te.compute((ROWS,), lambda i: te.max(x[i, k], k), "largest")
-            powers = te.compute(x.shape, lambda i, j: te.exp(x[i, j] - largest[i]), "powers")
+            largest = te.compute((ROWS,), lambda i: te.max(x[i, all_keys], all_keys), "largest")
+            powers = te.compute(shape, lambda i, j: te.exp(x[i, j] - largest[i]), "powers")
         elif self.largest_of == "all":
             largest = te.compute((1,), lambda i: te.max(x[r, k], [r, k]), "largest")
-            powers = te.compute(x.shape, lambda i, j: te.exp(x[i, j] - largest[0]), "powers")
+            powers = te.compute(shape, lambda i, j: te.exp(x[i, j] - largest[0]), "powers")
         else:
-            powers = te.compute(x.shape, lambda i, j: te.exp(x[i, j]), "powers")
+            powers = te.compute(shape, lambda i, j: te.exp(x[i, j]), "powers")
         total = te.compute((ROWS,), lambda i: te.sum(powers[i, n], n), "total")
-        weights = te.compute(x.shape, lambda i, j: powers[i, j] / total[i], "weights")
+        weights = te.compute(shape, lambda i, j: powers[i, j] / total[i], "weights")
 
         def value(i: tirx.Var, j: tirx.Var) -> tirx.Expr:
             weight = weights[i, d] if self.summed == "keys" else weights[d, i]
@@ -77,6 +79,7 @@ class Form:
         (Form(shown=True), False),
         (Form(squared=True), False),
         (Form(raised=True), False),
+        (Form(more=16), False),  # the largest may be none of the row that is summed
     ],
 )
 def test_a_product_of_softmax_weights_alone_is_divided_late(form, late):

@@ -11,7 +11,7 @@ from stitch_tir import statements
 from test_elementwise_code import run
 from tvm import te, tirx
 
-from tir_schedules.cpu.plan import LoopGroup, Plan
+from tir_schedules.cpu.plan import LoopGroup, Phase, Plan
 from tir_schedules.cpu.row_packing import packable
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
@@ -52,11 +52,11 @@ def shifted(rows: int, depth: int) -> tirx.PrimFunc:
 
 
 def changed(plan: Plan, packed: bool) -> Plan:
-    def group(each: LoopGroup) -> LoopGroup:
-        return replace(each, packed=packable(each) if packed else None)
+    def group(each: LoopGroup, phase: Phase) -> LoopGroup:
+        return replace(each, packed=packable(each, phase) if packed else None)
 
-    phases = tuple(replace(p, groups=tuple(map(group, p.groups))) for p in plan.phases)
-    return replace(plan, phases=phases)
+    phases = (replace(p, groups=tuple(group(g, p) for g in p.groups)) for p in plan.phases)
+    return replace(plan, phases=tuple(phases))
 
 
 def loads(plan: Plan) -> list[str]:
@@ -130,3 +130,27 @@ def test_a_line_of_each_row_is_copied_and_the_rest_is_read_as_it_lies():
 def test_rows_that_begin_outside_the_tensor_are_not_packed():
     func = shifted(15, 1024)
     assert loads(changed(plan_prim_func(func, DEVICE), packed=True)) == []
+
+
+def test_a_part_of_the_depth_is_not_packed():
+    (phase,) = plan_prim_func(product(28, 1024), DEVICE).phases
+    (group,) = phase.groups
+    assert packable(group, phase) is not None
+    assert packable(group, replace(phase, chunks={group.dims[-2]: 512})) is None
+
+
+@pytest.mark.parametrize(("heads", "packed"), [(1, ["made"]), (8, [])])
+def test_rows_of_a_tile_buffer_are_as_far_apart_as_there(heads, packed):
+    """Of several heads a tile has one: rows a page apart in memory are not in its buffer."""
+    depth = 1024 // heads
+    x = te.placeholder((heads, 28, 64), "float32", "x")
+    w = te.placeholder((heads, 64, depth), "float32", "w")
+    v = te.placeholder((heads, depth, 64), "float32", "v")
+    k, m = te.reduce_axis((0, 64), "k"), te.reduce_axis((0, depth), "m")
+    made = te.compute(
+        (28, heads, depth), lambda i, h, j: te.sum(x[h, i, k] * w[h, k, j], k), "made"
+    )
+    out = te.compute((28, heads, 64), lambda i, h, j: te.sum(made[i, h, m] * v[h, m, j], m), "out")
+    plan = plan_prim_func(te.create_prim_func([x, w, v, out]), DEVICE)
+    assert len(plan.phases) == 1
+    assert loads(plan) == packed

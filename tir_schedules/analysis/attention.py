@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from .atoms import Access, Atom, Node, Space, atomize
 from .coalesce import coalesce
-from .expr import NEVER_ABOVE_ZERO, Expr, Load, Op, loads
+from .expr import Expr, Load, Op, loads
 from .inline import drop_dead, inline_into, is_identity
-from .sign import Match, mark_signs
+from .sign import mark_signs
+from .softmax import softmax_bound
 from .stage import Kernel, Stage
 from .summary import is_contraction
 from .widen import widen
 
 _DTYPES = ("float32", "float64")
-_EXP = "call:tirx.exp"
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,8 @@ def _stages(kernel: Kernel) -> tuple[Stage, Stage, Stage, Stage, tuple[Expr, ...
     weight, value = parts
     if not isinstance(value, Load):
         return "the values are computed"
-    if not _is_softmax(weight, total, largest):
+    bound = softmax_bound(weight, total)
+    if bound is None or bound.tensor is not largest.out:
         return "the weights are no softmax of the scores"
     made = {id(s.out) for s in kernel.stages}
     read = {ld for ld in largest.loads() if id(ld.tensor) in made}
@@ -121,29 +122,6 @@ def _stages(kernel: Kernel) -> tuple[Stage, Stage, Stage, Stage, tuple[Expr, ...
 
 def _multiplies(value: Expr) -> bool:
     return isinstance(value, Op) and value.name == "Mul"
-
-
-def _is_softmax(weight: Expr, total: Stage, largest: Stage) -> bool:
-    """Return whether `weight` is exp(x - largest) by the total of these, x being largest's value.
-
-    `mark_signs` has seen to it that the largest is of x.
-    """
-    if not isinstance(weight, Op) or weight.name != "Div":
-        return False
-    part, whole = weight.args
-    if not isinstance(whole, Load) or whole.tensor is not total.out:
-        return False
-    if (
-        not isinstance(part, Op)
-        or part.name != _EXP
-        or not Match(total, whole).holds(total.value, part)
-    ):
-        return False
-    (mark,) = part.args
-    if not isinstance(mark, Op) or mark.name != NEVER_ABOVE_ZERO:
-        return False
-    bound = mark.args[0].args[1]
-    return isinstance(bound, Load) and bound.tensor is largest.out
 
 
 def _in_atoms(

@@ -3,18 +3,20 @@
 rewrite: sum_k (e[i, k] / s[i]) * v[k, j] -> (sum_k e[i, k] * v[k, j]) / s[i]  # s[i] = sum e[i, k]
 
 A pass over the weights and their buffer go, and the product's registers are divided. Attention in
-blocks does the same (FlashAttention, arXiv 2205.14135, section 3.1). An e is an exp that is at most
-1, the largest of a row is 1: what is summed is no larger than the values, and s is at least 1.
+blocks does the same (FlashAttention, arXiv 2205.14135, section 3.1). The largest e of a row is 1,
+so that s is between 1 and the terms of the row. A term is no larger than the value in it, the sum
+up to s times as large as the result: values of over 3e38 by the terms of a row may overflow.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .expr import NEVER_ABOVE_ZERO, Axis, AxisRef, Expr, Load, Op, Tensor, transform, walk
+from .expr import Axis, AxisRef, Expr, Load, Op, Tensor, transform, walk
 from .inline import inline_into, is_identity
-from .sign import Match
+from .softmax import softmax_bound
 from .stage import Kernel, Stage, substitute_axes
 from .summary import is_large_contraction
 
@@ -75,38 +77,32 @@ def _quotients(weights: Stage, kernel: Kernel) -> _Quotients | None:
 
 
 def _is_softmax(weights: Stage, kernel: Kernel) -> bool:
-    """Return whether a stage is e / s: s sums e over the row whose largest e is 1."""
+    """Return whether a stage is e / s, s being the sum of e over the row whose largest e is 1."""
     value = weights.value
     if weights.reduction is not None or not isinstance(value, Op) or value.name != "Div":
         return False
+    made = {id(s.out): s for s in kernel.stages}
     part, whole = value.args
     if not isinstance(part, Load) or not isinstance(whole, Load):
         return False
-    made = {id(s.out): s for s in kernel.stages}
     power, total = made.get(id(part.tensor)), made.get(id(whole.tensor))
-    if power is None or total is None or total.reduction is None or total.reduction.kind != "sum":
+    if power is None or total is None or not is_identity(power) or power.reduction is not None:
         return False
-    bound = _bound(power)
-    if bound is None or not Match(total, whole).holds(total.value, part):
+    if total.reduction is None or total.reduction.kind != "sum":
         return False
-    return _dims(whole.index, part.index) == _dims(bound.index, power.out_index)
+    bound = softmax_bound(inline_into(weights, power).value, inline_into(total, power))
+    if bound is None or _axes(bound) != _axes(whole):
+        return False
+    # Of as many elements: of a part of a row the largest e may be as small as it likes.
+    return _terms(made[id(bound.tensor)]) == _terms(total)
 
 
-def _bound(power: Stage) -> Load | None:
-    """Return the largest of its row that a stage subtracts from what it is the exp of."""
-    value = power.value
-    if power.reduction is not None or not isinstance(value, Op) or value.name != "call:tirx.exp":
-        return None
-    (argument,) = value.args
-    if not isinstance(argument, Op) or argument.name != NEVER_ABOVE_ZERO:
-        return None
-    bound = argument.args[0].args[1]
-    return bound if isinstance(bound, Load) and is_identity(power) else None
+def _axes(load: Load) -> set[Expr]:
+    return {index for index in load.index if isinstance(index, AxisRef)}
 
 
-def _dims(index: Sequence[Expr], home: Sequence[Expr]) -> set[int]:
-    """Return which dimensions of `home` an index runs along."""
-    return {number for number, at in enumerate(home) if isinstance(at, AxisRef) and at in index}
+def _terms(stage: Stage) -> int:
+    return math.prod(axis.extent for axis in stage.reduced)
 
 
 def _rewritten(kernel: Kernel, found: _Quotients) -> Kernel:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from ..analysis.atoms import Space
+from ..analysis.atoms import Node, Space
 from ..device import Device
 from . import guards
+from .contraction import register_tile
 from .plan import LoopGroup, Phase
 from .row_blocks import rows_of
 
@@ -53,5 +55,19 @@ def _is_epilogue(group: LoopGroup, tile: LoopGroup, space: Space) -> bool:
         return False
     if any(guards.cuts(n, lane) != [] or set(n.reduced) & set(group.dims) for n in group.nodes):
         return False
+    return _read_alone(product, group.nodes, space)
+
+
+def is_of_product(nodes: Sequence[Node], space: Space) -> bool:
+    """Return whether element-wise nodes alone read a product: they may be its epilogue."""
+    if any(n.reduced for n in nodes):
+        return False
+    made = (e.producer for n in nodes for e in space.incoming.get(id(n), ()))
+    products = [n for n in made if register_tile(n) is not None]
+    return bool(products) and all(_read_alone(n, nodes, space) for n in products)
+
+
+def _read_alone(product: Node, nodes: Sequence[Node], space: Space) -> bool:
+    """Return whether nodes are all that reads a product, each point of it at its place."""
     edges = [e for e in space.edges if e.producer is product]
-    return all(any(e.consumer is n for n in group.nodes) and not e.loose for e in edges)
+    return all(any(e.consumer is n for n in nodes) and not e.loose for e in edges)

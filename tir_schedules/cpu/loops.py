@@ -12,7 +12,7 @@ from ..analysis.atoms import Atom, Node, Space
 from ..device import Device
 from . import guards
 from .contraction import lanes_of, register_tile, runs_on
-from .epilogues import with_epilogues
+from .epilogues import is_of_product, with_epilogues
 from .padding import bounds_of, padding_of
 from .plan import LoopGroup, Phase
 from .row_blocks import rows_of
@@ -44,7 +44,7 @@ def group_loops(
         for position in range(first, len(nests)):
             if _is_crowded(nests[position], node, space):
                 continue
-            if set(node.reduced) & set(inside) and _is_of_product(nests[position], space):
+            if set(node.reduced) & set(inside) and is_of_product(nests[position].nodes, space):
                 continue  # accumulators are made into it: a reduction would keep it from them
             if _join(nests[position], node, inside, vector):
                 break
@@ -65,17 +65,6 @@ def _is_crowded(nest: _Nest, node: Node, space: Space) -> bool:
         return False
     members = {id(n) for n in nest.nodes}
     return not any(id(e.producer) in members for e in space.incoming.get(id(node), ()))
-
-
-def _is_of_product(nest: _Nest, space: Space) -> bool:
-    """Return whether a nest alone reads the register tile of a product before it."""
-    members = {id(n) for n in nest.nodes}
-    made = (e.producer for n in nest.nodes for e in space.incoming.get(id(n), ()))
-    products = [n for n in made if id(n) not in members and register_tile(n) is not None]
-    if not products or any(n.reduced for n in nest.nodes):
-        return False
-    edges = [e for e in space.edges if any(e.producer is n for n in products)]
-    return all(id(e.consumer) in members and not e.loose for e in edges)
 
 
 def _earliest(node: Node, space: Space, home: dict[int, int], inside: tuple[Atom, ...]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..analysis.atoms import Atom, Node, Space
@@ -126,6 +127,12 @@ def buffer_elements(node: Node, phase: Phase) -> int:
     for atom in buffer_atoms(node, phase):
         count *= phase.inner_extent(atom)
     return count
+
+
+def buffer_stride(node: Node, atom: Atom, phase: Phase) -> int:
+    """Return how many elements of a node's tile buffer two positions of an atom are apart."""
+    atoms = buffer_atoms(node, phase)
+    return math.prod(phase.inner_extent(a) for a in atoms[atoms.index(atom) + 1 :])
 
 
 def buffer_bytes(node: Node, phase: Phase) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..device import Device
 
 # Rows of a register tile: 28 accumulators of 32 registers (AVX-512), 12 of 16 otherwise.
@@ -14,7 +16,6 @@ ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from 
 FEW_ROW_BLOCKS = 4
 _UNEVEN = 1.25  # the rows of the thread that has most, in those that it must have
 _EVEN = 1.02  # the same where tiles follow each other along the rows
-_MANY = 8  # chunks for each thread: one more or less is nothing
 
 
 def rows_of(extent: int, device: Device, beside: int = 0) -> int:
@@ -23,7 +24,6 @@ def rows_of(extent: int, device: Device, beside: int = 0) -> int:
     197 rows are 16 blocks of 12 and one of 5 rather than 14 of 14 and one of 1. `beside` is what is
     known of a row when the sum begins and is used behind it.
     """
-
     most = min(most_rows(device, beside), extent)
     return min(range(most, 0, -1), key=lambda rows: _blocks_cost(extent, rows))
 
@@ -59,10 +59,7 @@ def row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) ->
 
     def most(count: int) -> int:
         """Return the rows of the thread that has most."""
-        chunk = -(-blocks // count) * rows
-        sizes = [min(chunk, extent - start) for start in range(0, extent, chunk)] * others
-        share = -(-len(sizes) // device.threads)
-        return max(sum(sizes[at : at + share]) for at in range(0, len(sizes), share))
+        return _largest_share(_sizes(extent, -(-blocks // count) * rows) * others, device)
 
     if few:
         counts = range(1, 2 * chunks + 1)
@@ -81,14 +78,22 @@ def even_chunk(extent: int, chunk: int, others: int, device: Device) -> int:
 
     def most(size: int) -> float:
         """Return what the thread takes that has most, in rows of full register tiles."""
-        sizes = [min(size, extent - start) for start in range(0, extent, size)]
-        costs = [_blocks_cost(n, rows_of(n, device)) for n in sizes for _ in range(others)]
-        share = -(-len(costs) // device.threads)
-        return max(sum(costs[at : at + share]) for at in range(0, len(costs), share))
+        costs = (_blocks_cost(n, rows_of(n, device)) for n in _sizes(extent, size))
+        return _largest_share([cost for cost in costs for _ in range(others)], device)
 
     chunks = -(-extent // chunk)
-    if chunks > _MANY * device.threads:
-        return chunk
+    if device.threads <= (_EVEN - 1) * chunks:
+        return chunk  # one more is no more than that
     sizes = [chunk, *(-(-extent // count) for count in range(chunks, 2 * chunks + 1))]
     best = min(map(most, sizes))
     return next(size for size in sizes if most(size) <= _EVEN * best)
+
+
+def _sizes(extent: int, chunk: int) -> list[int]:
+    return [min(chunk, extent - start) for start in range(0, extent, chunk)]
+
+
+def _largest_share(costs: Sequence[float], device: Device) -> float:
+    """Return the largest sum of a thread's: they get equal counts of tiles, in order."""
+    share = -(-len(costs) // device.threads)
+    return max(sum(costs[at : at + share]) for at in range(0, len(costs), share))

@@ -13,7 +13,7 @@ import math
 from ..analysis.atoms import Access, Atom, Node
 from ..analysis.expr import Load, dtype_bytes
 from ..device import Device
-from .plan import LoopGroup, Phase, buffer_atoms
+from .plan import LoopGroup, Phase, buffer_atoms, buffer_stride
 
 _PAGE_BYTES = 4096  # a way of L1: its sets are picked by what an address is within a page
 LINE_BYTES = 64
@@ -23,7 +23,7 @@ def packed_rows(group: LoopGroup, phase: Phase, device: Device) -> Load | None:
     """Return what a register tile reads row by row if packing its rows first takes less time."""
     if device.profile.aliasing_ns <= 0:
         return None
-    load = packable(group)
+    load = packable(group, phase)
     if load is None:
         return None
     (node,) = group.nodes
@@ -32,15 +32,17 @@ def packed_rows(group: LoopGroup, phase: Phase, device: Device) -> Load | None:
     return load if -(-group.rows // places) > device.l1_bytes // _PAGE_BYTES else None
 
 
-def packable(group: LoopGroup) -> Load | None:
+def packable(group: LoopGroup, phase: Phase) -> Load | None:
     """Return what a register tile reads row by row, some lines of each, None if it can't be packed.
 
-    Whole lines are read: all of them must be elements of the tensor.
+    Whole lines are read: all of them must be elements of the tensor, along the whole depth.
     """
     if not group.is_product or group.strip_level > len(group.dims) - 2:
         return None
     (node,), depth, lane = group.nodes, group.dims[-2], group.dims[-1]
     row = group.dims[group.strip_level - 1]
+    if depth in phase.chunks:
+        return None
     for load, access in node.reads.items():
         steps = (access.stride(a) for a in (depth, lane, row))
         if next(steps) == 1 and next(steps) == 0 and next(steps) and _is_inside(access, node):
@@ -52,12 +54,9 @@ def packable(group: LoopGroup) -> Load | None:
 def _row_stride(access: Access, row: Atom, phase: Phase) -> int:
     """Return how many elements two rows are apart, in the tile buffer of what is made here."""
     home = next((n for n in phase.nodes if n.stage.out is access.tensor), None)
-    if home is None:
+    if home is None or row not in buffer_atoms(home, phase):
         return abs(access.stride(row))
-    atoms = buffer_atoms(home, phase)
-    if row not in atoms:
-        return abs(access.stride(row))
-    return math.prod(phase.inner_extent(a) for a in atoms[atoms.index(row) + 1 :])
+    return buffer_stride(home, row, phase)
 
 
 def _is_inside(access: Access, node: Node) -> bool:

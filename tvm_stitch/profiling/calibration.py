@@ -263,9 +263,10 @@ def _rows_a_page_apart(rows: int, lanes: int) -> tirx.PrimFunc:
 
 def _packing(wanted: bool) -> Change:
     def change(plan: Plan) -> Plan:
-        ((group,),) = (phase.groups for phase in plan.phases)
-        group = replace(group, packed=packable(group) if wanted else None)
-        return replace(plan, parallel=False, phases=(replace(plan.phases[0], groups=(group,)),))
+        (phase,) = plan.phases
+        (group,) = phase.groups
+        group = replace(group, packed=packable(group, phase) if wanted else None)
+        return replace(plan, parallel=False, phases=(replace(phase, groups=(group,)),))
 
     return change
 
