@@ -132,14 +132,13 @@ class _Rewriter(relax.PyExprMutator):
         return steps * 2 * self._device.profile.op_ns["light"] * _FUSED / threads
 
     def _turning_ns(self, call: relax.Call) -> float:
-        """Return what it takes to turn the image before and after, beyond cutting out its steps."""
-        before, after = math.prod(shape_of(call.args[0])), math.prod(shape_of(call))
-        steps = math.prod(map(int, call.attrs.strides))
-        cut = before // steps if steps > 1 else 0
-        moved = (before + after - cut) * dtype_bytes(str(call.ty.dtype))
+        """Return what it takes to turn the image before and after."""
+        elements = math.prod(shape_of(call.args[0])) + math.prod(shape_of(call))
+        moved = elements * dtype_bytes(str(call.ty.dtype))
         level, threads = level_of(moved, self._device), self._device.threads
         each = read_ns_per_byte(level, threads, self._device.profile)
-        passes = _STEPPED_PASSES if steps > 1 else _PASSES
+        stepped = any(int(step) > 1 for step in call.attrs.strides)
+        passes = _STEPPED_PASSES if stepped else _PASSES
         return _TURNING_NS + passes * moved * each / threads
 
     def _product(self, call: relax.Call) -> relax.Expr:

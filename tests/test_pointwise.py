@@ -91,6 +91,8 @@ def test_a_pointwise_convolution_is_one_kernel_with_a_register_tile(groups):
         pytest.param(convolution((1, 512, 7, 7), 512), id="lanes to spare"),
         pytest.param(convolution((1, 64, 1, 1), 64), id="one pixel"),
         pytest.param(convolution((2, 32, 2, 2), 32), id="a few pixels"),
+        pytest.param(convolution((8, 576, 7, 7), 160), id="lanes to spare in each image"),
+        pytest.param(convolution((8, 1024, 14, 14), 256), id="turned in the cache"),
     ],
 )
 def test_others_stay_convolutions(model):
@@ -103,6 +105,8 @@ def test_others_stay_convolutions(model):
     [
         pytest.param(convolution((1, 64, 14, 14), 48), id="little work"),
         pytest.param(convolution((2, 32, 4, 4), 32), id="half a strip"),
+        pytest.param(convolution((1, 576, 7, 7), 160), id="no more than two kernels take"),
+        pytest.param(convolution((8, 512, 28, 28), 1024, stride=2), id="a turned image of steps"),
         pytest.param(convolution((4, 96, 56, 56), 64, stride=4), id="most pixels unread"),
     ],
 )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..analysis.atoms import Atom, Edge, Node, Space
 from ..analysis.expr import dtype_bytes
 from ..device import Device
 from .contraction import register_tile, tile_atoms
 from .row_chains import even_rows
+from .store_queue import tiles_at_once
 from .transposed import chunk_of, sides
 from .vectors import own_vector
 from .whole_rows import whole_rows
@@ -58,7 +59,7 @@ def choose_tiling(nodes: list[Node], space: Space, device: Device) -> Tiling:
     tiling = _spatial_tiling(nodes, common, lead, device)
     wanted = device.profile.thresholds.tiles
     if tiling.tiles() >= wanted:
-        return tiling
+        return _past_the_store_queue(tiling, inner_edges, wanted)
     split = _reduction_tiling(nodes, inner_edges, common, lead, loose, wanted)
     if split is not None and split.tiles() >= 4 * tiling.tiles():
         return split
@@ -90,6 +91,17 @@ def _spatial_tiling(nodes: list[Node], common: list[Atom], lead: Node, device: D
             chunks[atom] = chunk
             tile.append(atom)
     return Tiling(tuple(tile), chunks)
+
+
+def _past_the_store_queue(tiling: Tiling, inner_edges: list[Edge], wanted: int) -> Tiling:
+    """Return the tiling with several tiles as one if loads would wait for the stores of theirs."""
+    if not tiling.tile or tiling.tile[-1] in tiling.chunks:
+        return tiling
+    *outer, last = tiling.tile
+    count = tiles_at_once(inner_edges, tiling.tile, tiling.tiles() // wanted)
+    if count == last.extent > 1:
+        return _past_the_store_queue(replace(tiling, tile=tuple(outer)), inner_edges, wanted)
+    return replace(tiling, chunks=tiling.chunks | {last: count}) if count > 1 else tiling
 
 
 def _window_rows(lead: Node, common: list[Atom], device: Device) -> Atom | None:
