@@ -166,14 +166,14 @@ def _evaluate(expr: ir.Expr, var: ir.Var, value: int) -> int | None:
         return value if expr.same_as(var) else 0
     if isinstance(expr, tirx.Cast):
         return _evaluate(expr.value, var, value)
-    rule = _ARITHMETIC.get(type(expr).__name__)
+    rule = ARITHMETIC.get(type(expr).__name__)
     if rule is None:
         return None
     sides = [_evaluate(side, var, value) for side in (expr.a, expr.b)]
     return None if None in sides else rule(*sides)
 
 
-_ARITHMETIC = {
+ARITHMETIC = {
     "Add": operator.add,
     "Sub": operator.sub,
     "Mul": operator.mul,

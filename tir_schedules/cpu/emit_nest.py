@@ -21,6 +21,7 @@ from .emit_reduce import (
     open_nested,
 )
 from .emit_row_packing import packed_steps
+from .emit_sweeps import fetch_part
 from .emit_taps import guarded, known_bounds, one_by_one, window_taps
 from .emit_transposed import emit_blocks
 from .nest import Nest, Reduce, sequence
@@ -36,6 +37,7 @@ class NestEmitter:
         self._points = PointEmitter(nest, registers)
         self._epilogue: PointEmitter | None = None
         self._behind = nest.behind()
+        self._sweeps = nest.storage.sweeps(nest.group, nest.phase)
         self._settled = False  # whether all rows at hand are inside a padded line
         if self._behind is not None:
             self._epilogue = PointEmitter(self._behind, registers)
@@ -95,7 +97,8 @@ class NestEmitter:
         nest = self._nest
         self._loops[nest.dims[level]] = start
         nest.rows, nest.active = count, tuple(range(count))
-        return sequence(self._level(level + 1))
+        ahead = [fetch_part(nest, sweep, start) for sweep in self._sweeps]
+        return sequence([*ahead, *self._level(level + 1)])
 
     def _line(self, level: int) -> list[tirx.Stmt]:
         """Emit a line of a padded image: blocks inside it in a loop, those at its borders apart."""

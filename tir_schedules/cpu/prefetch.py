@@ -12,6 +12,7 @@ later, wherever that is, or for the next panel.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm import ir, tirx
@@ -21,7 +22,7 @@ from ..analysis.expr import Tensor, dtype_bytes
 from .emit_expr import INDEX
 from .plan import LoopGroup, Phase, Plan
 
-_LINE_BYTES = 64
+LINE_BYTES = 64
 _REACH_BYTES = 8 << 10
 # Of a register tile, 14 cycles each. 16 to 24 were best of 12 to 96: products with weights from
 # memory 4 to 10 % faster than with the next panel fetched into L2, ResNet-50 4 %, ViT 2 %.
@@ -32,7 +33,7 @@ _LEAST_STEPS = 8 * _STEPS
 # Of one row, 4 cycles each: 48 were best of 16 to 96. Zen 4, weights from L3 up to 5 % faster, from
 # memory 2 to 20 %, as busy as it is.
 _ROW_STEPS = 2 * _STEPS
-_TO_L1, _TO_L2 = 3, 2  # of llvm.prefetch
+_TO_L1, TO_L2 = 3, 2  # of llvm.prefetch
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Fetch:
 
     access: Access
     ahead: int
-    cache: int = _TO_L2
+    cache: int = TO_L2
 
 
 def fetches(group: LoopGroup, phase: Phase, plan: Plan) -> list[Fetch]:
@@ -51,10 +52,11 @@ def fetches(group: LoopGroup, phase: Phase, plan: Plan) -> list[Fetch]:
     out, nests = _steps_ahead(group, plan.space.kernel.inputs), phase.nests()
     near = [fetch.access for fetch in out]
     for tensor in plan.fetched:
-        position, access = _first_read(phase, tensor)
+        access = first_read(nests, tensor)
         if access is None or access in near:
             continue
-        distance, width = _tile_step(access, phase), dtype_bytes(tensor.dtype)
+        position = next(n for n, g in enumerate(nests) if access in _reads(g))
+        distance, width = tile_step(access, phase), dtype_bytes(tensor.dtype)
         later = nests[position + 1 :]
         if group.is_product and nests[position] is group:
             distance, later = _panel_step(access, group) or distance, (group,)
@@ -68,7 +70,7 @@ def fetches(group: LoopGroup, phase: Phase, plan: Plan) -> list[Fetch]:
     return out
 
 
-def _tile_step(access: Access, phase: Phase) -> int:
+def tile_step(access: Access, phase: Phase) -> int:
     """Return the distance in elements to the same place of the next tile, 0 if there is none."""
     moving = [a for a in phase.tile if access.stride(a)]
     if not moving or access.opaque:
@@ -98,7 +100,7 @@ def _steps_ahead(group: LoopGroup, inputs: tuple[Tensor, ...]) -> list[Fetch]:
     def in_order(access: Access) -> bool:
         return access.stride(depth) == group.lanes
 
-    reads = [a for n in group.nodes for a in n.reads.values() if any(a.tensor is t for t in inputs)]
+    reads = [a for a in _reads(group) if any(a.tensor is t for t in inputs)]
     return [
         Fetch(a, steps * a.stride(depth), _TO_L1)
         for a in reads
@@ -106,19 +108,19 @@ def _steps_ahead(group: LoopGroup, inputs: tuple[Tensor, ...]) -> list[Fetch]:
     ]
 
 
-def _first_read(phase: Phase, tensor: Tensor) -> tuple[int, Access | None]:
-    for position, group in enumerate(phase.nests()):
-        for node in group.nodes:
-            for access in node.reads.values():
-                if access.tensor is tensor:
-                    return position, access
-    return 0, None
+def first_read(groups: Sequence[LoopGroup], tensor: Tensor) -> Access | None:
+    """Return how the first of some nests that reads a tensor does."""
+    return next((a for g in groups for a in _reads(g) if a.tensor is tensor), None)
+
+
+def _reads(group: LoopGroup) -> list[Access]:
+    return [a for n in group.nodes for a in n.reads.values()]
 
 
 def fetch(flat: ir.Var, offset: ir.Expr, width: int, dtype: str, cache: int) -> list[tirx.Stmt]:
     """Return prefetches of `width` elements from `offset` on into a cache, a line at a time."""
     out: list[tirx.Stmt] = []
-    for start in range(0, width, _LINE_BYTES // dtype_bytes(dtype)):
+    for start in range(0, width, LINE_BYTES // dtype_bytes(dtype)):
         place = tirx.address_of(tirx.BufferLoad(flat, [offset + tirx.IntImm(INDEX, start)]))
         read, keep, data = (tirx.IntImm(INDEX, v) for v in (0, cache, 1))
         call = tirx.call_llvm_intrin("void", "llvm.prefetch.p0", place, read, keep, data)

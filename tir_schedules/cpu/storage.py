@@ -14,6 +14,7 @@ from .emit_expr import INDEX, cast
 from .plan import LoopGroup, Phase, Plan, buffer_atoms
 from .splits import Split, split_of
 from .streaming import stream
+from .sweeps import Sweep, sweeps
 
 
 class Storage:
@@ -70,6 +71,9 @@ class Storage:
 
     def fetches(self, group: LoopGroup, phase: Phase) -> list[prefetch.Fetch]:
         return prefetch.fetches(group, phase, self._plan)
+
+    def sweeps(self, group: LoopGroup, phase: Phase) -> list[Sweep]:
+        return sweeps(group, phase, self._plan)
 
     def offset(self, access: Access, position: Position) -> ir.Expr:
         """Return the global position of an affine access."""
