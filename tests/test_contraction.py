@@ -49,8 +49,13 @@ def test_rows_are_values_of_their_own_and_fetch_each_step_once():
 
 
 def test_of_panels_that_stay_in_the_first_cache_the_next_is_fetched():
+    """Where a tile has several: it walks them itself."""
     kernel = convolution(28, 128, 16, 1, 1)
     plan = plan_prim_func(kernel, replace(DEVICE, l2_bytes=64 << 10))
+    (phase,) = plan.phases
+    (group,), (rows, panel) = phase.groups, phase.tile
+    group = replace(group, dims=(panel, *group.dims), strip_level=2)
+    plan = replace(plan, phases=(replace(phase, tile=(rows,), groups=(group,)),))
     fetches = [line for line in emit_plan(plan, kernel).script().splitlines() if "prefetch" in line]
     assert len(fetches) == 32 * 4 // 64
     assert f"+ {128 * 32}]), 0, 2, 1)" in fetches[0], "a panel ahead, into L2"

@@ -21,7 +21,7 @@ from .emit_reduce import (
     open_nested,
 )
 from .emit_row_packing import packed_steps
-from .emit_sweeps import fetch_part
+from .emit_sweeps import sweeping_steps
 from .emit_taps import guarded, known_bounds, one_by_one, window_taps
 from .emit_transposed import emit_blocks
 from .nest import Nest, Reduce, sequence
@@ -97,8 +97,7 @@ class NestEmitter:
         nest = self._nest
         self._loops[nest.dims[level]] = start
         nest.rows, nest.active = count, tuple(range(count))
-        ahead = [fetch_part(nest, sweep, start) for sweep in self._sweeps]
-        return sequence([*ahead, *self._level(level + 1)])
+        return sequence(self._level(level + 1))
 
     def _line(self, level: int) -> list[tirx.Stmt]:
         """Emit a line of a padded image: blocks inside it in a loop, those at its borders apart."""
@@ -271,6 +270,8 @@ class NestEmitter:
             return one_by_one(self._nest, atom, lined, emit)
         if not inside and not bounds and self._nest.group.packed is not None:
             return packed_steps(self._nest, atom, self._points, emit)
+        if not inside and not bounds and self._sweeps:
+            return sweeping_steps(self._nest, self._sweeps, atom, start, emit)
         return [self._loop(atom, self._loops[atom], self._nest.extent(atom), emit)]
 
     def _one_by_one(self, atom: Atom, emit: Callable[[], list[tirx.Stmt]]) -> list[tirx.Stmt]:

@@ -1,9 +1,9 @@
-"""Emit what a row block of a product fetches of the next tile's inputs."""
+"""Emit the steps of a product that fetches the next tile's inputs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
@@ -15,34 +15,63 @@ from .nest import Nest, sequence
 from .storage import total
 from .sweeps import Sweep
 
+Body = Callable[[], list[tirx.Stmt]]
 
-def fetch_part(nest: Nest, sweep: Sweep, start: ir.Expr) -> tirx.Stmt:
-    """Return the prefetches of the block of rows from `start` on: its part of the runs' pieces.
 
-    Runs are cut into pieces if there are fewer than blocks. The last blocks ask for pieces that
-    are none, which does no harm.
+def sweeping_steps(
+    nest: Nest, sweeps: Sequence[Sweep], depth: Atom, start: ir.Expr, emit: Body
+) -> list[tirx.Stmt]:
+    """Emit the loop over the depth of the strip from `start` on, with its part of the lines.
+
+    So many steps stand together that about a line is asked for with them.
     """
-    phase, outer = nest.phase, nest.position.outer
-    blocks = -(-phase.inner_extent(nest.dims[nest.strip_at - 1]) // nest.group.rows)
-    runs = math.prod(phase.inner_extent(a) for a in sweep.runs)
-    width = prefetch.LINE_BYTES // dtype_bytes(sweep.access.tensor.dtype)
-    lines = -(-sweep.elements // width)
-    size = -(-lines // max(1, blocks // runs))
-    pieces = -(-lines // size)
-    count = -(-runs * pieces // blocks)
-    block = tirx.FloorDiv(start, tirx.IntImm(INDEX, nest.group.rows))
-    piece, line = tirx.Var("piece", INDEX), tirx.Var("line", INDEX)
-    number = total([(count, block), (1, piece)])
-    run, within = _divided(number, pieces)
-    access = sweep.access
+    phase, loops = nest.phase, nest.position.loops
+    row = nest.dims[nest.strip_at - 1]
+    strips = -(-phase.inner_extent(nest.vector) // nest.group.lanes)
+    blocks = -(-phase.inner_extent(row) // nest.group.rows)
+    block = tirx.FloorDiv(loops[row], tirx.IntImm(INDEX, nest.group.rows))
+    strip = tirx.FloorDiv(start, tirx.IntImm(INDEX, nest.group.lanes))
+    shares, numbers = [], []
+    for sweep in sweeps:
+        digits = [(phase.outer_extent(a), nest.position.outer[a]) for a in sweep.repeats]
+        digits += [(blocks, block), (strips, strip)]
+        parts = math.prod(extent for extent, _ in digits)
+        shares.append(-(-sweep.count(phase) * sweep.lines() // parts))
+        numbers.append(_number(digits))
+    steps = max(1, math.gcd(depth.extent, 1 << (depth.extent // max(shares)).bit_length() >> 1))
+    turns = depth.extent // steps
+    turn, step, saved = tirx.Var("turn", INDEX), tirx.Var(depth.name, INDEX), loops[depth]
+    body: list[tirx.Stmt] = []
+    for sweep, share, number in zip(sweeps, shares, numbers, strict=True):
+        each = -(-share // turns)
+        for at in range(each):
+            line = total([(share, number), (each, turn)], at)
+            body += _fetched(nest, sweep, line)
+    loops[depth] = total([(steps, turn), (1, step)])
+    body.append(tirx.For(step, 0, steps, tirx.ForKind.SERIAL, sequence(emit())))
+    loops[depth] = saved
+    return [tirx.For(turn, 0, turns, tirx.ForKind.SERIAL, sequence(body))]
+
+
+def _number(digits: Sequence[tuple[int, ir.Expr]]) -> ir.Expr:
+    """Return the number of which these are the extents and digits, the first the outermost."""
+    scale, parts = 1, []
+    for extent, digit in reversed(digits):
+        parts.append((scale, digit))
+        scale *= extent
+    return total(parts)
+
+
+def _fetched(nest: Nest, sweep: Sweep, line: ir.Expr) -> list[tirx.Stmt]:
+    """Return the prefetch of a line by its number; past the last one it does no harm."""
+    access, phase, outer = sweep.access, nest.phase, nest.position.outer
+    run, within = _divided(line, sweep.lines())
     parts = [(access.stride(a) * phase.chunks.get(a, 1), outer[a]) for a in phase.tile]
     parts += [(access.stride(a), digit) for a, digit in _digits(run, sweep.runs, nest)]
-    parts += [(size * width, within), (width, line)]
+    parts += [(prefetch.LINE_BYTES // dtype_bytes(access.tensor.dtype), within)]
     offset = total([p for p in parts if p[0]], access.const + sweep.ahead)
     flat = nest.storage.flat(access.tensor)
-    asked = sequence(prefetch.fetch(flat, offset, 1, access.tensor.dtype, prefetch.TO_L2))
-    lines_of = tirx.For(line, 0, size, tirx.ForKind.SERIAL, asked)
-    return tirx.For(piece, 0, count, tirx.ForKind.SERIAL, lines_of)
+    return prefetch.fetch(flat, offset, 1, access.tensor.dtype, prefetch.TO_L2)
 
 
 def _divided(number: ir.Expr, by: int) -> tuple[ir.Expr, ir.Expr]:

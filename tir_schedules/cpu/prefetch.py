@@ -45,13 +45,16 @@ class Fetch:
     cache: int = TO_L2
 
 
-def fetches(group: LoopGroup, phase: Phase, plan: Plan) -> list[Fetch]:
-    """Return what a nest of a phase fetches: nothing with each of its taps if it walks windows."""
+def fetches(group: LoopGroup, phase: Phase, plan: Plan, tensors: Sequence[Tensor]) -> list[Fetch]:
+    """Return what a nest of a phase fetches: `tensors` for the next tile, and its own steps'.
+
+    Nothing with each of its taps if it walks windows.
+    """
     if group.window is not None:
         return []
     out, nests = _steps_ahead(group, plan.space.kernel.inputs), phase.nests()
     near = [fetch.access for fetch in out]
-    for tensor in plan.fetched:
+    for tensor in tensors:
         access = first_read(nests, tensor)
         if access is None or access in near:
             continue

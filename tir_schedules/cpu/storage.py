@@ -14,7 +14,7 @@ from .emit_expr import INDEX, cast
 from .plan import LoopGroup, Phase, Plan, buffer_atoms
 from .splits import Split, split_of
 from .streaming import stream
-from .sweeps import Sweep, sweeps
+from .sweeps import Sweep, sweeper, sweeps
 
 
 class Storage:
@@ -70,10 +70,12 @@ class Storage:
         return self._declared
 
     def fetches(self, group: LoopGroup, phase: Phase) -> list[prefetch.Fetch]:
-        return prefetch.fetches(group, phase, self._plan)
+        swept = {id(s.access.tensor) for s in sweeps(phase, self._plan)}
+        tensors = [t for t in self._plan.fetched if id(t) not in swept]
+        return prefetch.fetches(group, phase, self._plan, tensors)
 
     def sweeps(self, group: LoopGroup, phase: Phase) -> list[Sweep]:
-        return sweeps(group, phase, self._plan)
+        return sweeps(phase, self._plan) if sweeper(phase) is group else []
 
     def offset(self, access: Access, position: Position) -> ir.Expr:
         """Return the global position of an affine access."""
