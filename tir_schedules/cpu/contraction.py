@@ -21,6 +21,7 @@ from .plan import Phase, buffer_atoms
 from .row_blocks import (
     FEW_ROW_BLOCKS,
     LANE_REGISTERS,
+    MOST_ROWS,
     ROW_BLOCKS,
     even_chunk,
     most_rows,
@@ -71,9 +72,13 @@ def register_tile(node: Node) -> RegisterTile | None:
     rows = [a for a in still if any(x.stride(a) not in (0, None) for x in across)]
     if not rows:
         return None
-    # Of equals the one whose rows lie closest: pixels of a line, not lines.
+    # Of those that fill a register tile the one whose rows lie closest: pixels, not lines.
     row = max(
-        rows, key=lambda a: (_run(a, rows, node), -min(abs(x.stride(a) or 0) for x in across))
+        rows,
+        key=lambda a: (
+            min(_run(a, rows, node), MOST_ROWS),
+            -min(abs(x.stride(a) or 0) for x in across),
+        ),
     )
     panels = tuple(a for a in rest if all(x.stride(a) == 0 for x in across))
     return RegisterTile(

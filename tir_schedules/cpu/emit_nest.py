@@ -24,6 +24,7 @@ from .emit_row_packing import packed_steps
 from .emit_sweeps import sweeping_steps
 from .emit_taps import guarded, known_bounds, one_by_one, window_taps
 from .emit_transposed import emit_blocks
+from .emit_turned import store_turned, stores_along
 from .nest import Nest, Reduce, sequence
 from .storage import total
 from .vectors import halves
@@ -240,13 +241,18 @@ class NestEmitter:
 
     def _finish_rows(self, reduce: Reduce, start: ir.Expr, width: int) -> list[tirx.Stmt]:
         """Emit the epilogue on the accumulators of a strip, row by row."""
-        row = self._nest.dims[self._nest.strip_at - 1]
-        out: list[tirx.Stmt] = []
-        for number, acc in enumerate(reduce.accs):
+        row, behind = self._nest.dims[self._nest.strip_at - 1], self._behind
+
+        def result(number: int, into: ir.Var | None = None) -> list[tirx.Stmt]:
             at = total([(1, self._loops[row])], number)
-            self._behind.position.loops = {**self._loops, row: at}
-            out += self._epilogue.emit(width, start, {id(reduce.node.stage.out): acc})
-        return out
+            behind.position.loops = {**self._loops, row: at}
+            sums = {id(reduce.node.stage.out): reduce.accs[number]}
+            return self._epilogue.emit(width, start, sums, into)
+
+        count = len(reduce.accs)
+        if stores_along(behind, row, count, width):
+            return store_turned(behind, row, self._loops[row], start, (count, width), result)
+        return [stmt for number in range(count) for stmt in result(number)]
 
     def _inner(self, loops: tuple[Atom, ...], width: int, start: ir.Expr) -> list[tirx.Stmt]:
         """Emit the loops between the strip and its lanes."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..analysis.atoms import Node, Space
+from ..analysis.atoms import Atom, Node, Space
+from ..analysis.expr import dtype_bytes
 from ..device import Device
 from . import guards
 from .contraction import register_tile
@@ -19,7 +20,7 @@ def with_epilogues(
     """Return loop nests in order, what may stand behind a register tile's sum behind it."""
     out: list[LoopGroup] = []
     for group in groups:
-        if out and _is_epilogue(group, out[-1], space):
+        if out and _is_epilogue(group, out[-1], space, device):
             out[-1] = _with_epilogue(out[-1], group, phase, device)
         else:
             out.append(group)
@@ -29,6 +30,9 @@ def with_epilogues(
 def _with_epilogue(tile: LoopGroup, epilogue: LoopGroup, phase: Phase, device: Device) -> LoopGroup:
     """Return a register tile with an epilogue; what that reads of a row takes registers too."""
     row, lane = tile.dims[tile.strip_level - 1], tile.dims[-1]
+    if epilogue.dims[-1] is not lane:
+        dims = tuple(d for d in tile.dims if d in epilogue.dims)
+        epilogue = LoopGroup(epilogue.nodes, dims, tile.lanes, len(dims) - 1)
     reads = {
         (id(a.tensor), a.index)
         for n in epilogue.nodes
@@ -41,7 +45,7 @@ def _with_epilogue(tile: LoopGroup, epilogue: LoopGroup, phase: Phase, device: D
     return replace(tile, epilogue=epilogue)
 
 
-def _is_epilogue(group: LoopGroup, tile: LoopGroup, space: Space) -> bool:
+def _is_epilogue(group: LoopGroup, tile: LoopGroup, space: Space, device: Device) -> bool:
     """Return whether a nest may take the accumulators of the register tile before it."""
     if tile.rows == 1 or tile.epilogue is not None or group.lanes == 1:
         return False
@@ -49,9 +53,10 @@ def _is_epilogue(group: LoopGroup, tile: LoopGroup, space: Space) -> bool:
     made, lane = product.stage.out, tile.dims[-1]
     if made.dtype != product.stage.value.dtype or any(t is made for t in space.kernel.outputs):
         return False
-    if group.dims[-1] is not lane or set(group.dims) != {
-        d for d in tile.dims if d in product.spatial
-    }:
+    if set(group.dims) != {d for d in tile.dims if d in product.spatial}:
+        return False
+    row = tile.dims[tile.strip_level - 1]
+    if group.dims[-1] is not lane and not turns(group.nodes, row, lane, device.vector_bytes):
         return False
     if any(guards.cuts(n, lane) != [] or set(n.reduced) & set(group.dims) for n in group.nodes):
         return False
@@ -65,6 +70,18 @@ def is_of_product(nodes: Sequence[Node], space: Space) -> bool:
     made = (e.producer for n in nodes for e in space.incoming.get(id(n), ()))
     products = [n for n in made if register_tile(n) is not None]
     return bool(products) and all(_read_alone(n, nodes, space) for n in products)
+
+
+def turns(nodes: Sequence[Node], row: Atom, lane: Atom, vector_bytes: int) -> bool:
+    """Return whether an epilogue's one result lies along the rows, and lanes are whole registers.
+
+    Such results are turned in registers: stored lane by lane, 14 rows of 32 lanes were 448 stores.
+    """
+    node, *more = nodes
+    if more or node.store.stride(row) != 1 or node.store.stride(lane) in (None, 0, 1):
+        return False
+    side = vector_bytes // dtype_bytes(node.stage.out.dtype)
+    return node.stage.out.dtype in ("float32", "float64") and lane.extent % side == 0
 
 
 def _read_alone(product: Node, nodes: Sequence[Node], space: Space) -> bool:

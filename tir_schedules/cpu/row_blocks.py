@@ -8,6 +8,7 @@ from ..device import Device
 
 # Rows of a register tile: 28 accumulators of 32 registers (AVX-512), 12 of 16 otherwise.
 _ROWS = {64: 14, 32: 6, 16: 6}
+MOST_ROWS = max(_ROWS.values())
 _REGISTERS = {64: 32, 32: 16, 16: 16}
 LANE_REGISTERS = 2
 LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
