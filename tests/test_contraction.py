@@ -81,6 +81,23 @@ def test_a_single_row_fetches_the_steps_of_panels_that_follow_each_other():
     assert fetches(in_order=False) == []
 
 
+@pytest.mark.parametrize(("size", "row"), [(28, 2 * 64), (14, 2 * 14 * 64)])
+def test_rows_run_on_over_images_only_to_fill_a_register_tile(size, row):
+    """Every other pixel: lines of 14 fill one, of 7 those of the next image help."""
+    x = te.placeholder((8, size, size, 64), "float32", "x")
+    w = te.placeholder((64, 32), "float32", "w")
+    k = te.reduce_axis((0, 64), "k")
+    made = te.compute(
+        (8, size // 2, size // 2, 32),
+        lambda n, i, j, c: te.sum(te.abs(x[n, 2 * i, 2 * j, k]) * w[k, c], k),
+        "made",
+    )
+    plan = plan_prim_func(te.create_prim_func([x, w, made]), DEVICE)
+    ((group,),) = (phase.groups for phase in plan.phases)
+    (access,) = (a for a in group.nodes[0].reads.values() if a.tensor.name == "x")
+    assert access.stride(group.dims[group.strip_level - 1]) == row
+
+
 def convolution(size: int, depth: int, blocks: int, kernel: int, stride: int) -> tirx.PrimFunc:
     x = te.placeholder((1, size, size, depth), "float32", "x")
     w = te.placeholder((blocks, kernel, kernel, depth, 32), "float32", "w")
