@@ -14,7 +14,7 @@ from stitch_tir import ARITHMETIC, statements
 from tvm import ir, s_tir, te, tirx
 
 from tir_schedules.cpu.plan import Plan
-from tir_schedules.cpu.sweeps import sweeps
+from tir_schedules.cpu.sweeps import sweeper, sweeps
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
 DEVICE = replace(sc.device(2), vector_bytes=64, l2_bytes=128 << 10)
@@ -150,3 +150,10 @@ def test_of_what_does_not_fit_the_smaller_parts_are_asked_for():
 def test_nothing_is_fetched_that_is_in_the_cache():
     func = weighted(24, 48, 32)
     assert not lines_fetched(planned(func, replace(DEVICE, l2_bytes=1 << 20)), func)
+
+
+def test_a_product_of_a_part_of_its_depth_fetches_nothing():
+    """The loop over the steps would be as long as the whole depth."""
+    (phase,) = planned(weighted(24, 48, 32)).phases
+    (group,) = (g for g in phase.groups if g is sweeper(phase))
+    assert sweeper(replace(phase, chunks={group.dims[-2]: 16})) is None

@@ -19,21 +19,31 @@ NARROW = replace(WIDE, vector_bytes=32)
 
 
 def channels_first(
-    batch: int, pixels: int, channels: int, dtype: str = "float32", shown: bool = False
+    batch: int,
+    pixels: int,
+    channels: int,
+    dtype: str = "float32",
+    shown: bool = False,
+    residual: bool = False,
 ) -> tirx.PrimFunc:
-    """Return relu(x[n] @ w) with channels before pixels; sums may be `shown` as they are too."""
+    """Return relu(x[n] @ w) with channels before pixels; sums may be `shown` as they are too.
+
+    Or the larger of the sums and of a `residual` that lies as the result does.
+    """
     x = te.placeholder((batch, pixels, 24), dtype, "x")
     w = te.placeholder((24, channels), dtype, "w")
     k, zero = te.reduce_axis((0, 24), "k"), tirx.const(0, dtype)
+    r = te.placeholder((batch, channels, pixels), dtype, "r")
     made = te.compute(
         (batch, pixels, channels), lambda n, p, c: te.sum(x[n, p, k] * w[k, c], k), "made"
     )
     out = te.compute(
         (batch, channels, pixels),
-        lambda n, c, p: te.max(made[n, p, c], zero),
+        lambda n, c, p: te.max(made[n, p, c], r[n, c, p] if residual else zero),
         "out",
     )
-    return te.create_prim_func([x, w, made, out] if shown else [x, w, out])
+    more = [made] * shown + [r] * residual
+    return te.create_prim_func([x, w, *more, out])
 
 
 def planned(func: tirx.PrimFunc, device=WIDE) -> Plan:
@@ -80,6 +90,12 @@ def test_what_is_turned_is_an_epilogue(dtype, channels, turned):
 
 def test_sums_that_are_a_result_too_are_stored_first():
     plan = planned(channels_first(8, 196, 64, shown=True))
+    assert all(g.epilogue is None for p in plan.phases for g in p.groups)
+
+
+def test_nothing_is_gathered_for_it():
+    """A residual along the rows is read in a nest of its own, in vectors of pixels."""
+    plan = planned(channels_first(8, 196, 64, residual=True))
     assert all(g.epilogue is None for p in plan.phases for g in p.groups)
 
 

@@ -76,8 +76,11 @@ def turns(nodes: Sequence[Node], row: Atom, lane: Atom, vector_bytes: int) -> bo
     """Return whether an epilogue's one result lies along the rows, and lanes are whole registers.
 
     Such results are turned in registers: stored lane by lane, 14 rows of 32 lanes were 448 stores.
+    Nothing is read so: what lies along the rows would be gathered lane by lane.
     """
     node, *more = nodes
+    if any(a.stride(lane) not in (0, 1) for a in node.reads.values()):
+        return False
     if more or node.store.stride(row) != 1 or node.store.stride(lane) in (None, 0, 1):
         return False
     side = vector_bytes // dtype_bytes(node.stage.out.dtype)

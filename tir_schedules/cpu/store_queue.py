@@ -24,11 +24,11 @@ def tiles_at_once(edges: Sequence[Edge], tile: Sequence[Atom], most: int) -> int
     is one of about that size, so that no tile is a smaller one.
     """
     queued = [_buffer_bytes(e.producer, tile) for e in edges if _is_across_stores(e)]
-    if not queued or not tile:
+    if not queued:
         return 1
     wanted = min(-(-_QUEUED_BYTES // min(queued)), most, tile[-1].extent)
     even = (n for n in range(wanted, min(2 * wanted, most) + 1) if tile[-1].extent % n == 0)
-    return max(1, next(even, wanted))
+    return next(even, wanted)
 
 
 def _buffer_bytes(node: Node, tile: Sequence[Atom]) -> int:

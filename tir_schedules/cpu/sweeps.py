@@ -44,12 +44,16 @@ class Sweep:
 
 
 def sweeper(phase: Phase) -> LoopGroup | None:
-    """Return the nest that fetches for the next tile: the last product of a tile."""
+    """Return the nest that fetches for the next tile: the last product, if its sums are one loop.
+
+    That is over the whole depth, and not one of packed rows.
+    """
     products = [g for g in phase.groups if g.is_product]
     if not products or products[-1].strip_level != 1 or products[-1].beside is not None:
         return None
-    (*inside, _) = products[-1].dims[1:]
-    return products[-1] if len(inside) == 1 and products[-1].packed is None else None
+    inside = products[-1].dims[1:-1]
+    whole = len(inside) == 1 and inside[0] not in phase.chunks
+    return products[-1] if whole and products[-1].packed is None else None
 
 
 def sweeps(phase: Phase, plan: Plan) -> list[Sweep]:
