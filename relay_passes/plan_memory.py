@@ -18,12 +18,12 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from tir_schedules.analysis.expr import dtype_bytes
+from tir_schedules.device import LINE_BYTES
 
 from .graph_functions import graph_functions
 from .weights import static_shape
 
 PLACE = "tvm_stitch_place"  # of the runtime: a tensor in the memory of another
-_LINE_BYTES = 64
 _ALLOCATION = "relax.builtin.alloc_tensor"
 # What a variable holds: a tensor by the variable it is allocated as, a tuple of such, or others.
 Held = relax.Var | tuple | None
@@ -71,7 +71,7 @@ def _offsets(spans: list[_Span]) -> dict[relax.Var, tuple[int, int]]:
     """Return where each allocation begins and ends."""
     placed: list[tuple[int, int, _Span]] = []
     for span in sorted(spans, key=lambda s: -s.bytes):
-        size = -(-span.bytes // _LINE_BYTES) * _LINE_BYTES
+        size = -(-span.bytes // LINE_BYTES) * LINE_BYTES
         taken = sorted((low, high) for low, high, other in placed if other.meets(span))
         end, gaps = 0, []
         for low, high in taken:

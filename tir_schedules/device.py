@@ -10,6 +10,7 @@ from tvm_ffi import get_global_func
 from .host import available_cpus, host_caches, host_mcpu
 from .profile import Profile, default_profile
 
+LINE_BYTES = 64  # of all x86 CPUs
 # A cache that is not this machine's is taken as small as any core of that vector width has it:
 # Skylake-SP for 64 bytes (Intel 64 and IA-32 Optimization Reference Manual, table 2-6), Haswell
 # for 32, Nehalem for 16. (L1d, L2, L3 of one core's share of a small part.)

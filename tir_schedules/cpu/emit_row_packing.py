@@ -8,10 +8,10 @@ from tvm import ir, tirx
 
 from ..analysis.atoms import Atom
 from ..analysis.expr import dtype_bytes
+from ..device import LINE_BYTES
 from .emit_expr import INDEX
 from .emit_point import PointEmitter
 from .nest import Nest, sequence
-from .row_packing import LINE_BYTES
 from .storage import stored, total
 
 Body = Callable[[], list[tirx.Stmt]]

@@ -9,6 +9,7 @@ from tvm import ir, tirx
 
 from ..analysis.atoms import Atom
 from ..analysis.expr import dtype_bytes
+from ..device import LINE_BYTES
 from . import prefetch
 from .emit_expr import INDEX
 from .nest import Nest, sequence
@@ -68,7 +69,7 @@ def _fetched(nest: Nest, sweep: Sweep, line: ir.Expr) -> list[tirx.Stmt]:
     run, within = _divided(line, sweep.lines())
     parts = [(access.stride(a) * phase.chunks.get(a, 1), outer[a]) for a in phase.tile]
     parts += [(access.stride(a), digit) for a, digit in _digits(run, sweep.runs, nest)]
-    parts += [(prefetch.LINE_BYTES // dtype_bytes(access.tensor.dtype), within)]
+    parts += [(LINE_BYTES // dtype_bytes(access.tensor.dtype), within)]
     offset = total([p for p in parts if p[0]], access.const + sweep.ahead)
     flat = nest.storage.flat(access.tensor)
     return prefetch.fetch(flat, offset, 1, access.tensor.dtype, prefetch.TO_L2)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..analysis.expr import dtype_bytes
 from ..analysis.summary import is_large_contraction
+from ..device import LINE_BYTES
 from .contraction import register_tile
 from .padding import bounds_of, padding_of
 from .plan import LoopGroup, Phase, Plan
 
-_LINE_BYTES = 64
 _SHORT = 16  # a contiguous axis below this extent may stay scalar
 
 
@@ -64,7 +64,7 @@ def strided_depths(plan: Plan) -> list[str]:
         moving = register_tile(node).moving
         *_, last = (d for d in group.dims if d in node.reduced)
         stride = moving.stride(last) or 0
-        if abs(stride) * dtype_bytes(moving.tensor.dtype) >= _LINE_BYTES:
+        if abs(stride) * dtype_bytes(moving.tensor.dtype) >= LINE_BYTES:
             found.append(node.stage.name)
     return found
 

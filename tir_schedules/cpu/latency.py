@@ -16,7 +16,7 @@ from ..analysis.cost import FREE, branches, value_ops
 from ..analysis.expr import Const, Expr, Op, Tensor, dtype_bytes, loads, transform
 from ..analysis.padding import padded_sum
 from ..analysis.stage import Stage
-from ..device import Device
+from ..device import LINE_BYTES, Device
 from ..profile import OP_KINDS, Profile
 from .division import BY_RECIPROCAL, OPERATIONS, by_reciprocal
 from .levels import level_of, read_ns_per_byte
@@ -24,7 +24,6 @@ from .plan import LoopGroup, Phase, Plan
 from .strips import slowdown
 from .vectors import halves
 
-_LINE_BYTES = 64
 _F32 = 4
 _KIND_OF = {
     "Div": "divide",
@@ -273,4 +272,4 @@ def _bytes_of(access: Access, node: Node, phase: Phase) -> int:
     count = math.prod(phase.inner_extent(a) for a in moving)
     strides = [abs(s) for a in moving if (s := access.stride(a)) is not None]
     apart = min(strides, default=1) * width
-    return count * min(max(apart, width), _LINE_BYTES)
+    return count * min(max(apart, width), LINE_BYTES)

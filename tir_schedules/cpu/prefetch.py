@@ -19,10 +19,10 @@ from tvm import ir, tirx
 
 from ..analysis.atoms import Access
 from ..analysis.expr import Tensor, dtype_bytes
+from ..device import LINE_BYTES
 from .emit_expr import INDEX
 from .plan import LoopGroup, Phase, Plan
 
-LINE_BYTES = 64
 _REACH_BYTES = 8 << 10
 # Of a register tile, 14 cycles each. 16 to 24 were best of 12 to 96: products with weights from
 # memory 4 to 10 % faster than with the next panel fetched into L2, ResNet-50 4 %, ViT 2 %.

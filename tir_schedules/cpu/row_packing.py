@@ -12,11 +12,10 @@ import math
 
 from ..analysis.atoms import Access, Atom, Node
 from ..analysis.expr import Load, dtype_bytes
-from ..device import Device
+from ..device import LINE_BYTES, Device
 from .plan import LoopGroup, Phase, buffer_atoms, buffer_stride
 
 _PAGE_BYTES = 4096  # a way of L1: its sets are picked by what an address is within a page
-LINE_BYTES = 64
 
 
 def packed_rows(group: LoopGroup, phase: Phase, device: Device) -> Load | None:

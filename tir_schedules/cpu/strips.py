@@ -11,10 +11,8 @@ from collections.abc import Collection, Iterator
 
 from ..analysis.atoms import Access, Atom, Node
 from ..analysis.expr import Tensor, dtype_bytes
-from ..device import Device
+from ..device import LINE_BYTES, Device
 from .levels import level_of, read_ns_per_byte
-
-_LINE_BYTES = 64
 
 
 def slowdown(
@@ -28,7 +26,7 @@ def slowdown(
     if not any(access.stride(a) not in (0, 1) for a in inside):
         return 1.0
     strip = chunks.get(cut, 1) * dtype_bytes(access.tensor.dtype)
-    return 1.0 + device.profile.thresholds.strip_bytes / max(strip, _LINE_BYTES)
+    return 1.0 + device.profile.thresholds.strip_bytes / max(strip, LINE_BYTES)
 
 
 def extra_ns(

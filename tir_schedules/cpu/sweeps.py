@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ..analysis.atoms import Access, Atom
 from ..analysis.expr import Tensor, dtype_bytes
+from ..device import LINE_BYTES
 from . import prefetch
 from .plan import LoopGroup, Phase, Plan
 
@@ -33,14 +34,14 @@ class Sweep:
 
     def lines(self) -> int:
         """Return how many lines a run is."""
-        return -(-self.elements * dtype_bytes(self.access.tensor.dtype) // prefetch.LINE_BYTES)
+        return -(-self.elements * dtype_bytes(self.access.tensor.dtype) // LINE_BYTES)
 
     def count(self, phase: Phase) -> int:
         """Return how many runs there are."""
         return math.prod(phase.inner_extent(a) for a in self.runs)
 
     def bytes(self, phase: Phase) -> int:
-        return self.lines() * self.count(phase) * prefetch.LINE_BYTES
+        return self.lines() * self.count(phase) * LINE_BYTES
 
 
 def sweeper(phase: Phase) -> LoopGroup | None:
@@ -84,7 +85,7 @@ def _sweep(tensor: Tensor, group: LoopGroup, phase: Phase) -> Sweep | None:
     elements = 1
     while runs and access.stride(runs[-1]) == elements:
         elements *= phase.inner_extent(runs.pop())
-    if elements * dtype_bytes(tensor.dtype) < prefetch.LINE_BYTES:
+    if elements * dtype_bytes(tensor.dtype) < LINE_BYTES:
         return None  # a line would be asked for several times
     last = max(at for at, a in enumerate(phase.tile) if access.stride(a))
     return Sweep(access, tuple(runs), elements, ahead, phase.tile[last + 1 :])
