@@ -1,0 +1,101 @@
+"""Time attention and MLP blocks with products in one kernel and with each in its own.
+
+    python scripts/bench_coarse_gain.py                 # docs/results/bench_coarse_gain.{json,md}
+    python scripts/bench_coarse_gain.py --names mha_1
+
+Off, no two products are joined (oneDNN Graph Compiler, arXiv 2301.01333, section 5); every other
+fusion stays, a softmax in the kernel of its scores too. Both are timed in turns in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+import onnx
+import zoo
+from bench_coarse import cases
+from bench_compute import ROOT, Case
+from git_state import described_commit
+from interleaved import interleaved
+
+import tvm_stitch
+from relay_passes import stitch_planner
+from tvm_stitch import targets
+from tvm_stitch.profiling.stats import geometric_mean
+from tvm_stitch.profiling.table import number
+
+ASKED = 1.2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--names", default="mha", metavar="A,B", help="names that start so")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=6.0, help="to measure one row")
+    output = ROOT / "docs/results/bench_coarse_gain"
+    parser.add_argument("--output", type=Path, default=output)
+    args = parser.parse_args()
+    record = {"command": " ".join(["python scripts/bench_coarse_gain.py", *sys.argv[1:]])}
+    record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu, "rows": []}
+    for case in cases():
+        if case.name.startswith(tuple(args.names.split(","))):
+            record["rows"].append(_measured(case, args))
+            print(_line(record["rows"][-1]), flush=True)
+    args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    args.output.with_suffix(".md").write_text(_render(record))
+    print(_summary(record["rows"]))
+
+
+def _measured(case: Case, args: argparse.Namespace) -> dict:
+    """Return kernels, the medians of a call in us and their spread, on and off."""
+    model = case.model()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "op.onnx"
+        onnx.save(model, path)
+        made = {"on": tvm_stitch.compile(path, threads=args.threads)}
+        with mock.patch.object(stitch_planner, "chains", lambda _graph: ()):
+            made["off"] = tvm_stitch.compile(path, threads=args.threads)
+    timed = interleaved(made, zoo.random_inputs(model), args.seconds)
+    return {
+        "name": f"{case.name} {case.sizes}",
+        "kernels": {key: each.report.kernels for key, each in made.items()},
+        "us": {key: each.us for key, each in timed.items()},
+        "spread": {key: each.spread for key, each in timed.items()},
+    }
+
+
+def _gain(row: dict) -> float:
+    return row["us"]["off"] / row["us"]["on"]
+
+
+def _summary(rows: list[dict]) -> str:
+    gains = [_gain(row) for row in rows]
+    return (
+        f"- off over on: geometric mean {geometric_mean(gains):.2f} over {len(gains)} rows "
+        f"(asked: {ASKED}), lowest {min(gains):.2f}, {sum(g < ASKED for g in gains)} under {ASKED}"
+    )
+
+
+def _line(row: dict) -> str:
+    cells = [row["name"]]
+    for key in ("on", "off"):
+        spread = f"± {row['spread'][key]:.0%}"
+        cells += [str(row["kernels"][key]), f"{number(row['us'][key])} {spread}"]
+    return f"| {' | '.join(cells)} | {_gain(row):.2f} |"
+
+
+def _render(record: dict) -> str:
+    head = ["# Products in one kernel and apart, f32", "", f"`{record['command']}` at"]
+    head += [f"{record['commit']}, {record['mcpu']}. Medians in us and the rounds' deviation.", ""]
+    head += [_summary(record["rows"]), ""]
+    head += ["| block | kernels | on | kernels | off | off / on |", "|---|--:|--:|--:|--:|--:|"]
+    return "\n".join([*head, *map(_line, record["rows"]), ""])
+
+
+if __name__ == "__main__":
+    main()
