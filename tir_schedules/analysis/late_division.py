@@ -1,22 +1,23 @@
 """Divide what a product makes of a softmax's weights, not the weights: there are more of these.
 
-rewrite: sum_k (e[i, k] / s[i]) * v[k, j] -> (sum_k e[i, k] * v[k, j]) / s[i]  # s[i] = sum e[i, k]
+rewrite: sum_k (e[i, k] / s[i]) * v[k, j] -> (sum_k e[i, k] * v[k, j]) * r[i]
+         # s[i] = sum e[i, k], r[i] = 1 / s[i]
 
-A pass over the weights and their buffer go, and the product's registers are divided. Attention in
-blocks does the same (FlashAttention, arXiv 2205.14135, section 3.1). The largest e of a row is 1,
-so that s is between 1 and the terms of the row. A term is no larger than the value in it, the sum
-up to s times as large as the result: values of over 3e38 by the terms of a row may overflow.
+A pass over the weights and their buffer go, and the product's registers are divided: multiplied by
+a reciprocal of each row, for a division takes 10 multiply-adds or more. Attention in blocks does
+the same (FlashAttention, arXiv 2205.14135, section 3.1). The largest e of a row is 1, so that s is
+between 1 and the terms of the row. A term is no larger than the value in it, the sum up to s times
+as large as the result: values of over 3e38 by the terms of a row may overflow.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .expr import Axis, AxisRef, Expr, Load, Op, Tensor, transform, walk
+from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, transform, walk
 from .inline import inline_into, is_identity
-from .softmax import softmax_bound
+from .softmax import softmax_of
 from .stage import Kernel, Stage, substitute_axes
 from .summary import is_large_contraction
 
@@ -50,7 +51,7 @@ def _quotients(weights: Stage, kernel: Kernel) -> _Quotients | None:
     if weights.out.dtype not in _DTYPES or not is_identity(weights):
         return None
     readers = [s for s in kernel.stages if any(ld.tensor is weights.out for ld in s.loads())]
-    if not _is_softmax(weights, kernel) or len(readers) != 1:
+    if softmax_of(weights, kernel) is None or len(readers) != 1:
         return None
     (product,) = readers
     if any(t is weights.out for t in kernel.outputs) or not is_large_contraction(product):
@@ -76,35 +77,6 @@ def _quotients(weights: Stage, kernel: Kernel) -> _Quotients | None:
     return _Quotients(weights, product, load, power, total)
 
 
-def _is_softmax(weights: Stage, kernel: Kernel) -> bool:
-    """Return whether a stage is e / s, s being the sum of e over the row whose largest e is 1."""
-    value = weights.value
-    if weights.reduction is not None or not isinstance(value, Op) or value.name != "Div":
-        return False
-    made = {id(s.out): s for s in kernel.stages}
-    part, whole = value.args
-    if not isinstance(part, Load) or not isinstance(whole, Load):
-        return False
-    power, total = made.get(id(part.tensor)), made.get(id(whole.tensor))
-    if power is None or total is None or not is_identity(power) or power.reduction is not None:
-        return False
-    if total.reduction is None or total.reduction.kind != "sum":
-        return False
-    bound = softmax_bound(inline_into(weights, power).value, inline_into(total, power))
-    if bound is None or _axes(bound) != _axes(whole):
-        return False
-    # Of as many elements: of a part of a row the largest e may be as small as it likes.
-    return _terms(made[id(bound.tensor)]) == _terms(total)
-
-
-def _axes(load: Load) -> set[Expr]:
-    return {index for index in load.index if isinstance(index, AxisRef)}
-
-
-def _terms(stage: Stage) -> int:
-    return math.prod(axis.extent for axis in stage.reduced)
-
-
 def _rewritten(kernel: Kernel, found: _Quotients) -> Kernel:
     product = found.product
     undivided = Tensor(f"{product.out.name}_undivided", product.out.shape, product.out.dtype)
@@ -114,10 +86,11 @@ def _rewritten(kernel: Kernel, found: _Quotients) -> Kernel:
 
     value = transform(product.value, rule)
     first = replace(product, out=undivided, value=value)
-    divided = _divided(product, undivided, found.total)
+    inverse = _inverse(found.total.tensor)
+    divided = _divided(product, undivided, Load(inverse.out, found.total.index))
     stages = [s for s in kernel.stages if s is not found.weights]
     at = stages.index(product)
-    stages[at : at + 1] = [first, divided]
+    stages[at : at + 1] = [inverse, first, divided]
     readers = [s for s in stages if any(ld.tensor is product.out for ld in s.loads())]
     if not any(t is product.out for t in kernel.outputs) and len(readers) == 1:
         (reader,) = readers
@@ -127,8 +100,18 @@ def _rewritten(kernel: Kernel, found: _Quotients) -> Kernel:
     return Kernel(kernel.name, kernel.params, kernel.outputs, tuple(stages))
 
 
-def _divided(product: Stage, undivided: Tensor, total: Load) -> Stage:
-    """Return the stage that divides a product's sums, over axes of its own."""
+def _inverse(total: Tensor) -> Stage:
+    """Return the stage that makes the reciprocals of the rows' sums."""
+    axes = tuple(Axis(f"r{number}", extent) for number, extent in enumerate(total.shape))
+    place = tuple(map(AxisRef, axes))
+    one = Const(1.0, total.dtype)
+    value = Op("Div", (one, Load(total, place)), total.dtype)
+    out = Tensor(f"{total.name}_inverse", total.shape, total.dtype)
+    return Stage(out.name, out, axes, place, value)
+
+
+def _divided(product: Stage, undivided: Tensor, inverse: Load) -> Stage:
+    """Return the stage that multiplies a product's sums by reciprocals, over axes of its own."""
     mine = {id(a): Axis(a.name, a.extent) for a in product.spatial}
     values: dict[int, Expr] = {key: AxisRef(axis) for key, axis in mine.items()}
 
@@ -136,6 +119,6 @@ def _divided(product: Stage, undivided: Tensor, total: Load) -> Stage:
         return tuple(substitute_axes(i, values) for i in index)
 
     place = own(product.out_index)
-    quotient = (Load(undivided, place), Load(total.tensor, own(total.index)))
-    value = Op("Div", quotient, product.out.dtype)
+    factors = (Load(undivided, place), Load(inverse.tensor, own(inverse.index)))
+    value = Op("Mul", factors, product.out.dtype)
     return Stage(f"{product.name}_divided", product.out, tuple(mine.values()), place, value)

@@ -12,10 +12,14 @@ from .index import normalize
 
 @dataclass(frozen=True)
 class Reduction:
-    """How a reduce stage combines: `sum`, `prod`, `max`, `min`, `and`, `or`, from `identity`."""
+    """How a reduce stage combines: `sum`, `prod`, `max`, `min`, `and`, `or`, from `identity`.
+
+    A max keeps a NaN unless it may drop it.
+    """
 
     kind: str
     identity: int | float | bool
+    drops_nan: bool = False
 
 
 @dataclass(frozen=True, eq=False)

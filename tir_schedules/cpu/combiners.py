@@ -23,6 +23,8 @@ def combine(rule: Reduction, left: ir.Expr, right: ir.Expr) -> ir.Expr:
         return tirx.Add(left, right)
     if rule.kind == "prod":
         return tirx.Mul(left, right)
+    if rule.drops_nan:
+        return tirx.Select(right > left, right, left)  # VMAXPS: its second operand if one is NaN
     if rule.kind in ("max", "min"):
         return (nan_max if rule.kind == "max" else nan_min)(left, right)
     return (tirx.And if rule.kind == "and" else tirx.Or)(left, right)

@@ -47,10 +47,17 @@ def refuse_overwrite(plan: Plan, operand: Tensor, result: Tensor) -> str | None:
 
 def _places(plan: Plan, node: Node) -> Iterator[_Place]:
     for number, phase in enumerate(plan.phases):
-        for nest, group in enumerate(phase.groups):
-            nodes = (*group.nodes, *(group.epilogue.nodes if group.epilogue else ()))
-            if node in nodes:
-                yield _Place(number, nest, nodes.index(node))
+        yield from (_Place(number, nest, turn) for nest, turn in places_in(phase, node))
+
+
+def places_in(phase: Phase, node: Node) -> list[tuple[int, int]]:
+    """Return the nests of a phase that a node runs in, and its turn in the body of each."""
+    found = []
+    for nest, group in enumerate(phase.groups):
+        nodes = (*group.nodes, *(group.epilogue.nodes if group.epilogue else ()))
+        if node in nodes:
+            found.append((nest, nodes.index(node)))
+    return found
 
 
 def _refuse_read(
@@ -64,7 +71,7 @@ def _refuse_read(
     if read > written:
         return f"{reader.stage.name} reads it once it is written"
     phase = plan.phases[written.phase]
-    if not _same_element(access, writer.store):
+    if not is_same_element(access, writer.store):
         return f"{reader.stage.name} reads other elements than it writes"
     if not all(_moves(writer.store, atom) for atom in phase.tile):
         return "several tiles write one element"
@@ -72,10 +79,10 @@ def _refuse_read(
         return None
     if any(_is_reduced(node, phase) for node in (reader, writer)):
         return "a reduction reads it several times"
-    return _refuse_nest(phase.groups[written.nest], writer, phase)
+    return refuse_nest(phase.groups[written.nest], writer, phase)
 
 
-def _same_element(read: Access, write: Access) -> bool:
+def is_same_element(read: Access, write: Access) -> bool:
     """Return whether two accesses are of one element wherever their atoms are the same."""
     if read.opaque or write.opaque or read.const != write.const:
         return False
@@ -91,7 +98,7 @@ def _is_reduced(node: Node, phase: Phase) -> bool:
     return any(a.extent > 1 for a in phase.inside(node.reduced))
 
 
-def _refuse_nest(group: LoopGroup, writer: Node, phase: Phase) -> str | None:
+def refuse_nest(group: LoopGroup, writer: Node, phase: Phase) -> str | None:
     """Return why a nest may come to a point that it has written again, or None."""
     if group.transposed:
         return "blocks of a transpose overlap"

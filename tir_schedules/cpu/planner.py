@@ -15,6 +15,7 @@ from ..analysis.expr import Tensor
 from ..analysis.inline import inline_stages
 from ..analysis.late_division import divide_late
 from ..analysis.sign import mark_signs
+from ..analysis.softmax import drop_nan
 from ..analysis.stage import Kernel
 from ..analysis.summary import is_large_contraction
 from ..analysis.widen import widen
@@ -28,6 +29,7 @@ from .plan import LoopGroup, Phase, Plan, buffer_bytes, most_alive
 from .row_chains import row_chain
 from .streaming import can_stream
 from .strips import extra_ns
+from .tile_sharing import shared_tiles
 from .tiling import Tiling, choose_tiling
 
 
@@ -40,7 +42,7 @@ def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
     online = plan_online(kernel, device)
     if online is not None:
         return online
-    reduced = divide_late(mark_signs(inline_stages(widen(kernel))))
+    reduced = divide_late(drop_nan(mark_signs(inline_stages(widen(kernel)))))
     space = coalesce(atomize(reduced))
     return plan_space(space, device)
 
@@ -70,7 +72,7 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan
     if len(phases) > 1 and not structure:
         return "phases in a serial kernel"
     crossing = _crossing(space, phases)
-    tile_bytes = max(_tile_bytes(p, space) for p in phases)
+    tile_bytes = max(_tile_bytes(p, space, crossing) for p in phases)
     tasks = max(min(p.tiles(), most_tasks(device)) for p in phases)
     return Plan(
         space,
@@ -255,16 +257,20 @@ def _fetched(space: Space, device: Device) -> tuple[Tensor, ...]:
     return tuple(t for t in space.kernel.inputs if t.bytes > device.l2_bytes)
 
 
-def _tile_bytes(phase: Phase, space: Space) -> int:
+def _tile_bytes(phase: Phase, space: Space, crossing: tuple[Tensor, ...]) -> int:
     """Return the most bytes of tile buffers in use at a time: TVM lets others have their memory."""
     if phase.combine:
         return 0
-    free = {id(t) for t in space.kernel.outputs} | phase.registers(space)
+    free = {id(t) for t in (*space.kernel.outputs, *crossing)} | phase.registers(space)
     free |= {id(n.stage.out) for n in phase.partial}
+    shared = shared_tiles(phase, space, free)
     place = {id(n): number for number, g in enumerate(phase.nests()) for n in g.nodes}
-    spans = []
+    spans: dict[int, tuple[int, int, int]] = {}
     for node in (n for n in phase.nodes if id(n.stage.out) not in free):
         starts = place[id(node)]
         readers = (place.get(id(e.consumer), starts) for e in space.edges if e.producer is node)
-        spans.append((starts, max(readers, default=starts), buffer_bytes(node, phase)))
-    return most_alive(spans)
+        span = (starts, max(readers, default=starts), buffer_bytes(node, phase))
+        buffer = id(shared.get(id(node.stage.out), node.stage.out))
+        known = spans.get(buffer, span)
+        spans[buffer] = (known[0], max(known[1], span[1]), span[2])
+    return most_alive(list(spans.values()))

@@ -15,6 +15,7 @@ from .plan import LoopGroup, Phase, Plan, buffer_atoms
 from .splits import Split, split_of
 from .streaming import stream
 from .sweeps import Sweep, sweeper, sweeps
+from .tile_sharing import shared_tiles
 
 
 class Storage:
@@ -88,11 +89,11 @@ class Storage:
     def open_tile(self, phase: Phase, registers: set[int]) -> list[tirx.Stmt]:
         """Allocate the tile buffers of a phase; `registers` are tensors that need none."""
         out: list[tirx.Stmt] = []
+        elsewhere = {*self._flat, *registers, *(id(n.stage.out) for n in phase.partial)}
+        shared = shared_tiles(phase, self._plan.space, elsewhere)
         for node in phase.nodes:
             tensor = node.stage.out
-            if id(tensor) in self._flat or id(tensor) in registers:
-                continue
-            if node in phase.partial:
+            if id(tensor) in elsewhere:
                 continue
             atoms = buffer_atoms(node, phase)
             strides, step = {}, 1
@@ -103,8 +104,12 @@ class Storage:
                 strides[atom] = step
                 parted = split is not None and atom is split.atom
                 step *= split.ways * split.part if parted else phase.inner_extent(atom)
+            self._layout[id(tensor)] = strides
+            if id(tensor) in shared:
+                self._tiles[id(tensor)] = self._tiles[id(shared[id(tensor)])]
+                continue
             buffer = tirx.decl_buffer((step,), stored(tensor.dtype), tensor.name)
-            self._tiles[id(tensor)], self._layout[id(tensor)] = buffer, strides
+            self._tiles[id(tensor)] = buffer
             out.append(tirx.AllocBuffer(buffer))
         return out
 
