@@ -4,7 +4,8 @@
     python scripts/bench_coarse_gain.py --names mha_1
 
 Off, no two products are joined (oneDNN Graph Compiler, arXiv 2301.01333, section 5); every other
-fusion stays, a softmax in the kernel of its scores too. Both are timed in turns in one process.
+fusion stays, a softmax in the kernel of its scores too. Plain, a product has its element-wise
+epilogue alone. All are timed in turns in one process.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ from tvm_stitch.profiling.stats import geometric_mean
 from tvm_stitch.profiling.table import number
 
 ASKED = 1.2
+# What stands for parts of the planner, by variant.
+VARIANTS = {
+    "on": {"chains": stitch_planner.chains},
+    "off": {"chains": lambda _graph: ()},
+    "plain": {"join_best": lambda *_: None},
+}
 
 
 def main() -> None:
@@ -52,14 +59,15 @@ def main() -> None:
 
 
 def _measured(case: Case, args: argparse.Namespace) -> dict:
-    """Return kernels, the medians of a call in us and their spread, on and off."""
+    """Return kernels, the medians of a call in us and their spread, by variant."""
     model = case.model()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "op.onnx"
         onnx.save(model, path)
-        made = {"on": tvm_stitch.compile(path, threads=args.threads)}
-        with mock.patch.object(stitch_planner, "chains", lambda _graph: ()):
-            made["off"] = tvm_stitch.compile(path, threads=args.threads)
+        made = {}
+        for variant, parts in VARIANTS.items():
+            with mock.patch.multiple(stitch_planner, **parts):
+                made[variant] = tvm_stitch.compile(path, threads=args.threads)
     timed = interleaved(made, zoo.random_inputs(model), args.seconds)
     return {
         "name": f"{case.name} {case.sizes}",
@@ -69,31 +77,37 @@ def _measured(case: Case, args: argparse.Namespace) -> dict:
     }
 
 
-def _gain(row: dict) -> float:
-    return row["us"]["off"] / row["us"]["on"]
+def _gain(row: dict, variant: str) -> float:
+    return row["us"][variant] / row["us"]["on"]
 
 
 def _summary(rows: list[dict]) -> str:
-    gains = [_gain(row) for row in rows]
-    return (
-        f"- off over on: geometric mean {geometric_mean(gains):.2f} over {len(gains)} rows "
-        f"(asked: {ASKED}), lowest {min(gains):.2f}, {sum(g < ASKED for g in gains)} under {ASKED}"
-    )
+    lines = []
+    for variant in ("off", "plain"):
+        gains = [_gain(row, variant) for row in rows]
+        under = sum(g < ASKED for g in gains)
+        lines.append(
+            f"- {variant} over on: geometric mean {geometric_mean(gains):.2f} over {len(gains)} "
+            f"rows (asked: {ASKED}), lowest {min(gains):.2f}, {under} under {ASKED}"
+        )
+    return "\n".join(lines)
 
 
 def _line(row: dict) -> str:
     cells = [row["name"]]
-    for key in ("on", "off"):
+    for key in VARIANTS:
         spread = f"± {row['spread'][key]:.0%}"
         cells += [str(row["kernels"][key]), f"{number(row['us'][key])} {spread}"]
-    return f"| {' | '.join(cells)} | {_gain(row):.2f} |"
+    cells += [f"{_gain(row, variant):.2f}" for variant in ("off", "plain")]
+    return f"| {' | '.join(cells)} |"
 
 
 def _render(record: dict) -> str:
     head = ["# Products in one kernel and apart, f32", "", f"`{record['command']}` at"]
     head += [f"{record['commit']}, {record['mcpu']}. Medians in us and the rounds' deviation.", ""]
     head += [_summary(record["rows"]), ""]
-    head += ["| block | kernels | on | kernels | off | off / on |", "|---|--:|--:|--:|--:|--:|"]
+    columns = " | ".join(f"kernels | {key}" for key in VARIANTS)
+    head += [f"| block | {columns} | off / on | plain / on |", "|---|" + "--:|" * 8]
     return "\n".join([*head, *map(_line, record["rows"]), ""])
 
 
