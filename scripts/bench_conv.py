@@ -2,7 +2,7 @@
 
 python scripts/bench_conv.py --names resnet50,mobilenetv2    # docs/results/bench_conv.{json,md}
 python scripts/bench_conv.py --names resnet50 --threads 1
-python scripts/bench_conv.py --names other --output others   # groups, 1-D, 3-D, odd channels
+python scripts/bench_conv.py --names other --output others   # groups, dilated, transposed, 1-D, 3-D
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BATCHES = (1, 8)
 
 @dataclass(frozen=True)
 class Geometry:
-    """Sizes of one convolution, batch left out."""
+    """Sizes of one convolution, batch left out; a transposed one's strides spread the image."""
 
     channels: tuple[int, int]  # in, out
     image: tuple[int, ...]
@@ -30,30 +30,41 @@ class Geometry:
     strides: tuple[int, ...]
     pads: tuple[int, ...]
     group: int
+    dilation: int = 1
+    transposed: bool = False
 
     def __str__(self) -> str:
         image, kernel = ("x".join(map(str, each)) for each in (self.image, self.kernel))
         text = f"{self.channels[0]}->{self.channels[1]}, {image}, {kernel}/{self.strides[0]}"
-        return f"{text}, {self.group} groups" if self.group > 1 else text
+        text += f", {self.group} groups" if self.group > 1 else ""
+        text += f", dilated by {self.dilation}" if self.dilation > 1 else ""
+        return f"{text}, transposed" if self.transposed else text
 
     @property
     def made(self) -> tuple[int, ...]:
         """The image that comes out."""
         rank = len(self.image)
-        axes = zip(self.image, self.kernel, self.strides, self.pads, self.pads[rank:], strict=False)
-        return tuple((i + before + after - k) // s + 1 for i, k, s, before, after in axes)
+        windows = ((k - 1) * self.dilation + 1 for k in self.kernel)
+        pads = map(sum, zip(self.pads[:rank], self.pads[rank:], strict=True))
+        axes = zip(self.image, windows, self.strides, pads, strict=True)
+        if self.transposed:
+            return tuple((i - 1) * s + k - padded for i, k, s, padded in axes)
+        return tuple((i + padded - k) // s + 1 for i, k, s, padded in axes)
 
     def flops(self, batch: int) -> int:
-        each = self.channels[0] // self.group * math.prod(self.kernel)
-        return 2 * batch * self.channels[1] * math.prod(self.made) * each
+        each = math.prod(self.channels) // self.group * math.prod(self.kernel)
+        return 2 * batch * math.prod(self.image if self.transposed else self.made) * each
 
     def model(self, batch: int) -> onnx.ModelProto:
         g = Graph("convolution")
         inner, outer = self.channels
         x = g.input("x", (batch, inner, *self.image))
-        weight = g.weight("w", (outer, inner // self.group, *self.kernel))
+        first, second = (inner, outer) if self.transposed else (outer, inner)
+        weight = g.weight("w", (first, second // self.group, *self.kernel))
         attributes = {"strides": self.strides, "pads": self.pads, "group": self.group}
-        y = g.op("Conv", x, weight, g.weight("b", (outer,)), **attributes)
+        attributes["dilations"] = [self.dilation] * len(self.kernel)
+        op = "ConvTranspose" if self.transposed else "Conv"
+        y = g.op(op, x, weight, g.weight("b", (outer,)), **attributes)
         g.output(y, "y", (batch, outer, *self.made))
         return g.model()
 
@@ -71,6 +82,12 @@ OTHERS = (
     Geometry((3, 768), (224, 224), (16, 16), (16, 16), (0,) * 4, 1),  # ViT-B/16
     Geometry((64, 63), (56, 56), (3, 3), (1, 1), (1,) * 4, 1),  # channels that fill no registers
     Geometry((64, 3), (112, 112), (9, 9), (1, 1), (4,) * 4, 1),  # an image made
+    Geometry((256, 256), (28, 28), (3, 3), (1, 1), (2,) * 4, 1, dilation=2),  # DeepLab v3
+    Geometry((2048, 256), (33, 33), (3, 3), (1, 1), (12,) * 4, 1, dilation=12),  # its pyramid
+    Geometry((64, 128), (4000,), (2,), (1,), (8, 0), 1, dilation=8),  # WaveNet
+    Geometry((512, 256), (8, 8), (4, 4), (2, 2), (1,) * 4, 1, transposed=True),  # DCGAN
+    Geometry((64, 3), (32, 32), (4, 4), (2, 2), (1,) * 4, 1, transposed=True),  # its last
+    Geometry((128, 64), (56, 56), (2, 2), (2, 2), (0,) * 4, 1, transposed=True),  # U-Net
 )
 
 
