@@ -44,8 +44,8 @@ def in_child(work: Callable[[], None]) -> int:
         try:
             work()
             code = 0
-        except Exception:  # told here: a forked child must not unwind into pytest
-            traceback.print_exc()
-        finally:
+        finally:  # a forked child must not unwind into pytest
+            if code:
+                traceback.print_exc()
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -35,7 +35,7 @@ def main() -> None:
     for line in sys.stdin:
         try:
             answer = chosen.run(line.strip())
-        except Exception:  # whatever it is, it is the answer for this case
+        except Exception:  # its traceback is this case's answer; the others still run
             answer = {"error": traceback.format_exc()}
         answers.write(json.dumps(answer) + "\n")
 

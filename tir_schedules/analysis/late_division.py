@@ -4,10 +4,11 @@ rewrite: sum_k (e[i, k] / s[i]) * v[k, j] -> (sum_k e[i, k] * v[k, j]) * r[i]
          # s[i] = sum e[i, k], r[i] = 1 / s[i]
 
 A pass over the weights and their buffer go, and the product's registers are divided: multiplied by
-a reciprocal of each row, for a division takes 10 multiply-adds or more. Attention in blocks does
-the same (FlashAttention, arXiv 2205.14135, section 3.1). The largest e of a row is 1, so that s is
-between 1 and the terms of the row. A term is no larger than the value in it, the sum up to s times
-as large as the result: values of over 3e38 by the terms of a row may overflow.
+a reciprocal of each row, which a division takes several times as long as (`cpu.division`).
+Attention in blocks does the same (FlashAttention, arXiv 2205.14135, section 3.1). The largest e of
+a row is 1, so that s is between 1 and the terms of the row. A term is no larger than the value in
+it, the sum up to s times as large as the result: values of over 3e38 by the terms of a row may
+overflow.
 """
 
 from __future__ import annotations

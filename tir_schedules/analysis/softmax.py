@@ -72,7 +72,7 @@ def drop_nan(kernel: Kernel) -> Kernel:
     The sum of such a row is NaN, and so are all of its weights. That saves a compare of each
     element: x86's max is one instruction if it may drop a NaN.
     """
-    free = {id(s.largest) for s in _softmaxes(kernel) if _is_all(s, kernel)}
+    free = {id(s.largest) for s in _softmaxes(kernel) if _is_read_alone(s, kernel)}
     stages = tuple(_without_nan(s) if id(s) in free else s for s in kernel.stages)
     return Kernel(kernel.name, kernel.params, kernel.outputs, stages) if free else kernel
 
@@ -82,7 +82,7 @@ def _softmaxes(kernel: Kernel) -> list[Softmax]:
     return [softmax for softmax in found if softmax is not None]
 
 
-def _is_all(softmax: Softmax, kernel: Kernel) -> bool:
+def _is_read_alone(softmax: Softmax, kernel: Kernel) -> bool:
     """Return whether nothing else reads what a NaN would be missed in."""
     largest, power = softmax.largest, softmax.power
     outputs = {id(t) for t in kernel.outputs}

@@ -70,7 +70,7 @@ class _PhaseEmitter:
         if phase.combine:
             return self._combine()
         tile, registers = tirx.Var("tile", INDEX), phase.registers(self._plan.space)
-        buffers = self._storage.open_tile(phase, registers)
+        buffers = self._storage.open_tile(phase)
         body = self._tile(tile, registers)
         return over_tiles(phase.tiles(), tile, buffers, body, self._plan)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..analysis.atoms import Atom, Node, Space
@@ -75,6 +76,12 @@ class Phase:
                 if not reduced and all(id(r) in members for r in readers):
                     found.add(id(node.stage.out))
         return found - outputs
+
+    def buffered(self, space: Space, crossing: Sequence[Tensor]) -> tuple[Node, ...]:
+        """Return the nodes whose results have a tile buffer: none that `crossing` phases keep."""
+        elsewhere = {id(t) for t in (*space.kernel.outputs, *crossing)} | self.registers(space)
+        kept = (n for n in self.nodes if id(n.stage.out) not in elsewhere)
+        return tuple(n for n in kept if n not in self.partial)
 
     def tiles(self) -> int:
         count = 1

@@ -261,12 +261,10 @@ def _tile_bytes(phase: Phase, space: Space, crossing: tuple[Tensor, ...]) -> int
     """Return the most bytes of tile buffers in use at a time: TVM lets others have their memory."""
     if phase.combine:
         return 0
-    free = {id(t) for t in (*space.kernel.outputs, *crossing)} | phase.registers(space)
-    free |= {id(n.stage.out) for n in phase.partial}
-    shared = shared_tiles(phase, space, free)
+    shared = shared_tiles(phase, space, crossing)
     place = {id(n): number for number, g in enumerate(phase.nests()) for n in g.nodes}
     spans: dict[int, tuple[int, int, int]] = {}
-    for node in (n for n in phase.nodes if id(n.stage.out) not in free):
+    for node in phase.buffered(space, crossing):
         starts = place[id(node)]
         readers = (place.get(id(e.consumer), starts) for e in space.edges if e.producer is node)
         span = (starts, max(readers, default=starts), buffer_bytes(node, phase))

@@ -86,18 +86,16 @@ class Storage:
         """Return the one-dimensional buffer of a parameter or workspace tensor."""
         return self._flat[id(tensor)]
 
-    def open_tile(self, phase: Phase, registers: set[int]) -> list[tirx.Stmt]:
-        """Allocate the tile buffers of a phase; `registers` are tensors that need none."""
+    def open_tile(self, phase: Phase) -> list[tirx.Stmt]:
+        """Allocate the tile buffers of a phase."""
         out: list[tirx.Stmt] = []
-        elsewhere = {*self._flat, *registers, *(id(n.stage.out) for n in phase.partial)}
-        shared = shared_tiles(phase, self._plan.space, elsewhere)
-        for node in phase.nodes:
+        space, crossing = self._plan.space, self._plan.crossing
+        shared = shared_tiles(phase, space, crossing)
+        for node in phase.buffered(space, crossing):
             tensor = node.stage.out
-            if id(tensor) in elsewhere:
-                continue
             atoms = buffer_atoms(node, phase)
             strides, step = {}, 1
-            split = split_of(node, phase, self._plan.space)
+            split = split_of(node, phase, space)
             if split is not None:
                 self._splits[id(tensor)] = split
             for atom in reversed(atoms):

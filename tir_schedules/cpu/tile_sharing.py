@@ -6,7 +6,7 @@ tile of attention keeps in L2.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 
 from ..analysis.atoms import Node, Space
 from ..analysis.expr import Tensor
@@ -15,14 +15,13 @@ from .plan import Phase, buffer_atoms
 from .splits import split_of
 
 
-def shared_tiles(phase: Phase, space: Space, elsewhere: Collection[int]) -> dict[int, Tensor]:
+def shared_tiles(phase: Phase, space: Space, crossing: Sequence[Tensor]) -> dict[int, Tensor]:
     """Return, by its id, each tensor of a tile that is in the buffer of another, and that other.
 
-    `elsewhere` are the ids of tensors that have no tile buffer. A tensor named as the other has a
-    buffer of its own.
+    A tensor named as the other has a buffer of its own. `crossing` are those of other phases too.
     """
     found: dict[int, Tensor] = {}
-    kept = [n for n in phase.nodes if id(n.stage.out) not in elsewhere]
+    kept = phase.buffered(space, crossing)
     for writer in kept:
         over = next((n.stage.out for n in kept if _is_over(writer, n, phase, space)), None)
         if over is not None:
@@ -54,8 +53,6 @@ def _is_alike(writer: Node, operand: Node, phase: Phase, space: Space) -> bool:
     """Return whether two tile buffers have an element of the same point in the same place."""
     if writer.stage.out.dtype != operand.stage.out.dtype:
         return False
-    if any(split_of(node, phase, space) for node in (writer, operand)):
-        return False
-    if buffer_atoms(writer, phase) != buffer_atoms(operand, phase):
-        return False
-    return is_same_element(operand.store, writer.store)
+    if split_of(writer, phase, space) is not None:
+        return False  # the operand is not: the writer reads it in order
+    return buffer_atoms(writer, phase) == buffer_atoms(operand, phase)

@@ -15,7 +15,7 @@ import os
 import struct
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -235,16 +235,15 @@ def atomically(path: Path) -> Iterator:
         if path.is_dir():
             raise IsADirectoryError(0, "is a directory")
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
+        with ExitStack() as undo:  # of whatever raises, Ctrl-C too
+            undo.callback(os.unlink, name)
             with os.fdopen(handle, "wb") as file:
                 yield file
             umask = os.umask(0)
             os.umask(umask)
             os.chmod(name, 0o777 & ~umask)
             os.replace(name, path)
-        except BaseException:  # Ctrl-C too leaves nothing half-written; it goes on up
-            os.unlink(name)
-            raise
+            undo.pop_all()
 
 
 @contextmanager
