@@ -28,7 +28,9 @@ def kernel(shown: str = "", logarithm: bool = False, more: int = 0) -> tirx.Prim
         out = te.compute(shape, lambda i, j: x[i, j] - largest[i] - te.log(total[i]), "out")
     else:
         out = te.compute(shape, lambda i, j: power[i, j] / total[i], "out")
-    also = {"largest": [largest], "power": [power], "total": [total]}.get(shown, [])
+    below = te.compute(shape, lambda i, j: x[i, j] - largest[i], "below")
+    results = {"largest": largest, "power": power, "total": total, "below": below}
+    also = [results[shown]] if shown else []
     return te.create_prim_func([x, *also, out])
 
 
@@ -39,6 +41,7 @@ def kernel(shown: str = "", logarithm: bool = False, more: int = 0) -> tirx.Prim
         ({"shown": "total"}, True),
         ({"shown": "largest"}, False),
         ({"shown": "power"}, False),
+        ({"shown": "below"}, False),
         ({"logarithm": True}, False),
         ({"more": 3}, False),  # a NaN beyond the sum
     ],
@@ -65,13 +68,15 @@ def test_only_what_a_softmax_alone_reads_drops_a_nan(form, drops):
     wide = x.astype("float64")
     with np.errstate(invalid="ignore"):
         largest = wide.max(axis=1)
-        power = np.exp(wide[:, :COLUMNS] - largest[:, None])
+        below = wide[:, :COLUMNS] - largest[:, None]
+        power = np.exp(below)
     total = power.sum(axis=1)
     out = power / total[:, None]
     if form.get("logarithm"):
         with np.errstate(invalid="ignore"):
             out = wide - largest[:, None] - np.log(total)[:, None]
-    also = {"largest": [largest], "power": [power], "total": [total]}.get(form.get("shown"), [])
+    results = {"largest": largest, "power": power, "total": total, "below": below}
+    also = [results[form["shown"]]] if "shown" in form else []
     for got, expected in zip(arrays, [*also, out], strict=True):
         finite = expected[np.isfinite(expected)]
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(finite).max())

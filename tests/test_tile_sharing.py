@@ -28,7 +28,7 @@ def rows(
     first: bool = False,
     halved: bool = False,
 ) -> tirx.PrimFunc:
-    """Return weights exp(u - largest) / total of u, or every second exp if `halved`.
+    """Return weights exp(u - largest) / total of u, or of pairs of exps if `halved`.
 
     Two nests read u, so that it is a tile buffer; the weights read it `again`, or not.
     """
@@ -52,7 +52,7 @@ def rows(
 
     if halved:
         half = (height, width // 2)
-        result = te.compute(half, lambda i, j: powers[i, 2 * j + 1], "result")
+        result = te.compute(half, lambda i, j: powers[i, 2 * j] * powers[i, 2 * j + 1], "result")
     else:
         result = te.compute(shape, quotient, "result")
     return te.create_prim_func([x, result])
