@@ -15,6 +15,7 @@ from tir_schedules.cpu.accept import refuse_plan
 from tir_schedules.cpu.plan import Plan
 from tir_schedules.cpu.template import plan_prim_func
 from tir_schedules.device import Device
+from tir_schedules.profile import default_profile
 
 DEVICE = replace(sc.device(2), l2_bytes=1 << 20)
 
@@ -45,8 +46,8 @@ def multiples(count: int, rows: int, columns: int) -> tirx.PrimFunc:
     return te.create_prim_func([x, *map(times, range(count))])
 
 
-def planned(kernel: tirx.PrimFunc) -> Plan:
-    plan = plan_prim_func(kernel, DEVICE)
+def planned(kernel: tirx.PrimFunc, device: Device = DEVICE) -> Plan:
+    plan = plan_prim_func(kernel, device)
     assert not isinstance(plan, str), plan
     return plan
 
@@ -63,6 +64,22 @@ def test_a_vector_made_first_does_not_cut_wide_rows(shape):
     for node in plan.phases[-1].nodes:
         tile, chunks = plan.phases[-1].tile, plan.phases[-1].chunks
         assert strips.slowdown(node.store, node, tile, chunks, DEVICE) < 1.1
+
+
+@pytest.mark.parametrize(("shape", "tiles"), [((1000, 64), 4), ((2000, 32), 2), ((300, 200), 4)])
+def test_few_long_columns_are_tiles_of_whole_lines(shape, tiles):
+    zen4 = replace(DEVICE, profile=default_profile("znver4", 64))
+    kernel = column_softmax(*shape)
+    plan = planned(kernel, zen4)
+    (phase,) = plan.phases
+    assert phase.tiles() == tiles
+    assert all(chunk % 16 == 0 for chunk in phase.chunks.values())
+    x = np.random.default_rng(0).normal(size=shape).astype("f4") * 5
+    made = np.empty_like(x)
+    run(scheduled(kernel, zen4), x, made)
+    power = np.exp(x.astype("f8") - x.max(0))
+    want = power / power.sum(0)
+    np.testing.assert_allclose(made, want, rtol=1e-5, atol=1e-5 * want.max())
 
 
 def test_rows_that_fit_the_cache_may_be_cut():

@@ -133,7 +133,10 @@ def _lane_chunk(
     wanted = device.profile.thresholds.tiles
     if others < wanted:
         chunk = min(chunk, -(-atom.extent // -(-wanted // others)))
-    chunk = max(_LANE_CHUNK, -(-chunk // _LANE_CHUNK) * _LANE_CHUNK)
+    # Of a single tile lines are better tiles: of 1000 x 64 its columns' softmax was two kernels.
+    alone = others == 1 and atom.extent <= _LANE_CHUNK and len(nodes) > 1
+    least = _LINE_CHUNK if alone else _LANE_CHUNK
+    chunk = max(least, -(-chunk // least) * least)
     # Of the half of L2 that a tile may take, this leaves a quarter to its smaller buffers.
     most = device.l2_bytes * 3 // 8 // max(_bytes_per_element(nodes, tile, atom), 1)
     if chunk > most:
