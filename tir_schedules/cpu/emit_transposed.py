@@ -1,7 +1,7 @@
 """Emit a transposing nest: blocks of lanes x lanes, read as rows and stored as columns.
 
-The registers of a block are transposed by shuffles that swap ever smaller squares (Eklundh, "A fast
-computer method for matrix transposing", 1972).
+The registers of a block are transposed by shuffles of two, log2(lanes) of them one behind the other
+(Eklundh, "A fast computer method for matrix transposing", 1972).
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from collections.abc import Callable
 
 from tvm import ir, tirx
 
+from ..analysis.expr import dtype_bytes
 from .emit_expr import INDEX
 from .emit_point import PointEmitter
 from .nest import Nest, sequence
 from .storage import total
+
+_GROUP_BYTES = 16  # what x86's shuffles keep together
 
 
 def emit_blocks(nest: Nest, points: PointEmitter) -> list[tirx.Stmt]:
@@ -60,25 +63,45 @@ def _blocks(extent: ir.Expr, side: int) -> tuple[ir.Expr, Callable[[tirx.Stmt], 
 
 
 def transposed(rows: list[ir.Var]) -> tuple[list[tirx.Stmt], list[ir.Var]]:
-    """Return the shuffles that turn registers of rows into registers of columns, and those."""
+    """Return the shuffles that turn registers of rows into registers of columns, and those.
+
+    Each swaps a bit of the row's number for one of the lane's: inside 128 bits the lane's highest
+    (UNPCKLPS, UNPCKLPD), so that those rows come out in bit-reversed order, then the lowest of the
+    number of the 128 bits (VSHUFF32X4). These take no registers for what goes where.
+    """
     side, out = len(rows), []
-    dtype = str(rows[0].ty.dtype.dtype)
+    dtype = rows[0].ty.dtype.dtype
     lanes = tirx.Ramp(tirx.IntImm(INDEX, 0), tirx.IntImm(INDEX, 1), side)
-    apart = side // 2
-    while apart:
-        made = [tirx.decl_buffer((side,), dtype, "block") for _ in rows]
+    inside = min(side, _GROUP_BYTES // dtype_bytes(str(dtype)))
+    for bit in range(side.bit_length() - 1):
+        apart = 1 << bit
+        made = [tirx.decl_buffer((side,), str(dtype), "block") for _ in rows]
         out += [tirx.AllocBuffer(each) for each in made]
         for low in (number for number in range(side) if not number & apart):
             pair = [tirx.BufferLoad(rows[number], [lanes]) for number in (low, low + apart)]
-            for number, order in zip((low, low + apart), _orders(side, apart), strict=True):
-                picks = [tirx.IntImm(INDEX, lane) for lane in order]
+            for half, number in enumerate((low, low + apart)):
+                picks = [tirx.IntImm(INDEX, at) for at in _order(side, inside, apart, half)]
                 out.append(tirx.BufferStore(made[number], tirx.Shuffle(pair, picks), [lanes]))
-        rows, apart = made, apart // 2
-    return out, rows
+        rows = made
+    return out, [rows[_reversed_below(inside, number)] for number in range(side)]
 
 
-def _orders(side: int, apart: int) -> tuple[list[int], list[int]]:
-    """Return what two registers become: lanes of the first are 0.., of the second `side`.."""
-    low = [lane if not lane & apart else side + lane - apart for lane in range(side)]
-    high = [lane + apart if not lane & apart else side + lane for lane in range(side)]
-    return low, high
+def _order(side: int, inside: int, apart: int, half: int) -> list[int]:
+    """Return the lanes that half a pair becomes: of the first row 0.., of the second `side`.."""
+    if apart >= inside:
+        starts = (row + group for row in (0, side) for group in range(0, side, 2 * inside))
+        return [at + half * inside + lane for at in starts for lane in range(inside)]
+    units = (
+        row + group + half * inside // 2 + unit
+        for group in range(0, side, inside)
+        for unit in range(0, inside // 2, apart)
+        for row in (0, side)
+    )
+    return [unit + lane for unit in units for lane in range(apart)]
+
+
+def _reversed_below(count: int, number: int) -> int:
+    """Return a number with the bits below `count` in reverse order."""
+    bits = count.bit_length() - 1
+    low = sum((number >> bit & 1) << (bits - 1 - bit) for bit in range(bits))
+    return number - number % count + low
