@@ -50,6 +50,7 @@ def lower(
     `scalef` may be set for a target with AVX-512, `never_above_zero` where all arguments are so.
     Results are within 4 ulp of the correctly rounded value, and exact at 0, +-inf, NaN, overflow
     and underflow (scripts/sweep_vector_math.py), with or without fused multiply-add; pow needs it.
+    Of both together, exp(x) is within (4 + 0.62 |x|) 2**-23 of itself.
     """
     known = functools.partial(Bindings, scalef, never_above_zero)
     rewrite = functools.partial(_rewrite, bindings=known)
