@@ -49,7 +49,7 @@ class ProductJudge:
         Nothing of parts that have no plan: they take forever anyway.
         """
         chain = self._judged(union).plan
-        if not any(row_chain(p.nodes, p.tile, p.chunks) for p in chain.phases):
+        if not any(row_chain(p.nodes, p.numbering(), p.chunks) for p in chain.phases):
             return 0.0
         plans = [plan for part in parts if (plan := self._judged(part).plan) is not None]
         if len(plans) < len(parts):

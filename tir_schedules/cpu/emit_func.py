@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tvm import ir, s_tir, tirx
 
+from ..analysis.atoms import Atom
 from ..analysis.expr import Tensor
 from .emit_combine import emit_combine
 from .emit_expr import INDEX
@@ -13,7 +14,7 @@ from .emit_nest import NestEmitter
 from .emit_online import emit_online
 from .emit_tiles import over_tiles, tasks_loop, tile_position
 from .nest import Nest, sequence
-from .plan import Phase, Plan
+from .plan import LoopGroup, Phase, Plan
 from .storage import Storage
 from .streaming import import_code
 
@@ -76,13 +77,24 @@ class _PhaseEmitter:
 
     def _tile(self, tile: ir.Var, registers: set[int]) -> tirx.Stmt:
         phase = self._phase
-        extents = {a: phase.outer_extent(a) for a in phase.tile}
+        extents = {a: phase.outer_extent(a) for a in phase.numbering()}
         binds, outer = tile_position(tile, extents)
-        nests = []
-        for group in phase.groups:
-            nest = Nest(self._plan.space, phase, group, self._storage, outer)
-            nests.append(NestEmitter(nest, registers).emit())
-        return sequence([*binds, *nests])
+        once = phase.once()
+        nests = self._nests(once, outer, registers)
+        rest = [g for g in phase.groups if g not in once]
+        if phase.walked is None:
+            return sequence([*binds, *nests, *self._nests(rest, outer, registers)])
+        at = tirx.Var(phase.walked.name, INDEX)
+        inner = self._nests(rest, outer | {phase.walked: at}, registers)
+        extent = phase.outer_extent(phase.walked)
+        walk = tirx.For(at, 0, extent, tirx.ForKind.SERIAL, sequence(inner))
+        return sequence([*binds, *nests, walk])
+
+    def _nests(
+        self, groups: Sequence[LoopGroup], outer: dict[Atom, ir.Expr], registers: set[int]
+    ) -> list[tirx.Stmt]:
+        made = (Nest(self._plan.space, self._phase, g, self._storage, outer) for g in groups)
+        return [NestEmitter(nest, registers).emit() for nest in made]
 
     def _combine(self) -> tirx.Stmt:
         nests = [emit_combine(g, self._storage) for g in self._phase.groups]

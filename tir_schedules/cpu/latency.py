@@ -155,12 +155,13 @@ class _Evaluator:
         fetched: dict[int, int] = {}
         compute = traffic = 0.0
         for group in phase.nests():
+            runs = tiles * phase.steps(group)
             if group.is_product:
                 compute += self._product_ns(group)
             else:
-                compute += tiles * self._compute(group, phase)
+                compute += runs * self._compute(group, phase)
             for tensor, access, node in _accesses(group):
-                moved = tiles * _bytes_of(access, node, phase)
+                moved = runs * _bytes_of(access, node, phase)
                 if id(tensor) not in made:
                     left = tensor.bytes - fetched.get(id(tensor), 0)
                     first = min(moved, left)

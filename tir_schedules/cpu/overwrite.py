@@ -54,8 +54,7 @@ def places_in(phase: Phase, node: Node) -> list[tuple[int, int]]:
     """Return the nests of a phase that a node runs in, and its turn in the body of each."""
     found = []
     for nest, group in enumerate(phase.groups):
-        nodes = (*group.nodes, *(group.epilogue.nodes if group.epilogue else ()))
-        if node in nodes:
+        if node in (nodes := group.all_nodes()):
             found.append((nest, nodes.index(node)))
     return found
 

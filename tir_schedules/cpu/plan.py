@@ -38,6 +38,10 @@ class LoopGroup:
     window: Window | None = None
     packed: Load | None = None
 
+    def all_nodes(self) -> tuple[Node, ...]:
+        """Return the nodes of the nest and of its epilogue."""
+        return (*self.nodes, *(self.epilogue.nodes if self.epilogue is not None else ()))
+
     @property
     def is_product(self) -> bool:
         """Whether this is the register tile of a matrix product or convolution."""
@@ -51,6 +55,7 @@ class Phase:
     `tile` are the atoms that number the tiles, outer first. An atom in `chunks` is split: its outer
     part numbers tiles, its inner part (that many elements, the last piece ragged) stays inside.
     `partial` nodes reduce a tiled atom: each tile leaves a partial result, combined a phase later.
+    The last of `tile` may be `walked`: a loop in each tile, behind what is the same all along it.
     """
 
     nodes: tuple[Node, ...]
@@ -59,6 +64,19 @@ class Phase:
     groups: tuple[LoopGroup, ...]
     partial: tuple[Node, ...] = ()
     combine: tuple[Node, ...] = ()
+    walked: Atom | None = None
+
+    def steps(self, group: LoopGroup) -> int:
+        """Return how often a loop group runs in a tile."""
+        walks = self.walked is not None and not self._is_once(group)
+        return self.outer_extent(self.walked) if walks else 1
+
+    def once(self) -> tuple[LoopGroup, ...]:
+        """Return the loop groups, the first ones, that are the same all along the walked atom."""
+        return tuple(g for g in self.groups if self._is_once(g))
+
+    def _is_once(self, group: LoopGroup) -> bool:
+        return self.walked is not None and not any(self.walked in n.atoms for n in group.nodes)
 
     def nests(self) -> tuple[LoopGroup, ...]:
         """Return the loop groups in order, each epilogue behind its own."""
@@ -85,9 +103,13 @@ class Phase:
 
     def tiles(self) -> int:
         count = 1
-        for atom in self.tile:
+        for atom in self.numbering():
             count *= self.outer_extent(atom)
         return count
+
+    def numbering(self) -> tuple[Atom, ...]:
+        """Return the atoms that tell tiles apart, without the one that a tile walks."""
+        return tuple(a for a in self.tile if a is not self.walked)
 
     def outer_extent(self, atom: Atom) -> int:
         return -(-atom.extent // self.chunks[atom]) if atom in self.chunks else atom.extent

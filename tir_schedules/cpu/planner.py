@@ -8,6 +8,7 @@ section 4 (global scheme: phases with barriers), with the tile chosen by shared 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ..analysis.atoms import Node, Space, atomize
 from ..analysis.coalesce import coalesce
@@ -182,9 +183,9 @@ def _holds_product(nodes: list[Node], joined: Tiling) -> bool:
     if joined.tiles() == 1:
         return False
     tiles = (register_tile(n) for n in nodes if is_large_contraction(n.stage))
-    if any(t is not None and t.row not in joined.tile for t in tiles):
+    if any(t is not None and t.row not in joined.numbering() for t in tiles):
         return True
-    return bool(row_chain(nodes, joined.tile, joined.chunks))
+    return bool(row_chain(nodes, joined.numbering(), joined.chunks))
 
 
 def _strips_cost_more(
@@ -209,9 +210,10 @@ def _strips_cost_more(
 
 
 def _phase(nodes: list[Node], tiling: Tiling, space: Space, device: Device) -> Phase:
-    draft = Phase(tuple(nodes), tiling.tile, tiling.chunks, (), tiling.partial)
-    groups = group_loops(draft.nodes, space, draft, device)
-    return Phase(draft.nodes, draft.tile, draft.chunks, groups, draft.partial)
+    draft = Phase(
+        tuple(nodes), tiling.tile, tiling.chunks, (), tiling.partial, walked=tiling.walked
+    )
+    return replace(draft, groups=group_loops(draft.nodes, space, draft, device))
 
 
 def _combine_phase(partial: tuple[Node, ...], space: Space, device: Device) -> Phase:
@@ -262,12 +264,14 @@ def _tile_bytes(phase: Phase, space: Space, crossing: tuple[Tensor, ...]) -> int
     if phase.combine:
         return 0
     shared = shared_tiles(phase, space, crossing)
-    place = {id(n): number for number, g in enumerate(phase.nests()) for n in g.nodes}
     spans: dict[int, tuple[int, int, int]] = {}
+    place = {id(n): at for at, g in enumerate(phase.groups) for n in g.all_nodes()}
+    kept = {id(n) for g in phase.once() for n in g.nodes}
     for node in phase.buffered(space, crossing):
         starts = place[id(node)]
-        readers = (place.get(id(e.consumer), starts) for e in space.edges if e.producer is node)
-        span = (starts, max(readers, default=starts), buffer_bytes(node, phase))
+        readers = [place.get(id(e.consumer), starts) for e in space.edges if e.producer is node]
+        ends = len(phase.groups) if id(node) in kept else max(readers, default=starts)
+        span = (starts, ends, buffer_bytes(node, phase))
         buffer = id(shared.get(id(node.stage.out), node.stage.out))
         known = spans.get(buffer, span)
         spans[buffer] = (known[0], max(known[1], span[1]), span[2])

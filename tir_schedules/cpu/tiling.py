@@ -13,6 +13,7 @@ from .row_chains import even_rows
 from .store_queue import tiles_at_once
 from .transposed import chunk_of, sides
 from .vectors import own_vector
+from .walked import walked_rows
 from .whole_rows import whole_rows
 from .windows import window_of
 
@@ -26,20 +27,40 @@ _TAPS_SHARE = 3  # of L1, what the taps of a window may take
 
 @dataclass(frozen=True)
 class Tiling:
-    """Atoms that number tiles, the sizes of split ones, and nodes left with partial results."""
+    """Atoms that number tiles, the sizes of split ones, and nodes left with partial results.
+
+    The last atom is a loop inside each tile if it is `walked`.
+    """
 
     tile: tuple[Atom, ...]
     chunks: dict[Atom, int]
     partial: tuple[Node, ...] = ()
+    walked: Atom | None = None
 
     def tiles(self) -> int:
         return math.prod(
-            -(-a.extent // self.chunks[a]) if a in self.chunks else a.extent for a in self.tile
+            -(-a.extent // self.chunks[a]) if a in self.chunks else a.extent
+            for a in self.numbering()
         )
+
+    def numbering(self) -> tuple[Atom, ...]:
+        """Return the atoms that tell tiles apart, without the one that a tile walks."""
+        return tuple(a for a in self.tile if a is not self.walked)
 
 
 def choose_tiling(nodes: list[Node], space: Space, device: Device) -> Tiling:
     """Return the tiling of a phase of these nodes; it may have a single tile."""
+    tiling = _apart(nodes, space, device)
+    found = walked_rows(nodes, tiling.tile, space, device) if not tiling.partial else None
+    if found is None:
+        return tiling
+    row, rows = found
+    return replace(
+        tiling, tile=(*tiling.tile, row), chunks={**tiling.chunks, row: rows}, walked=row
+    )
+
+
+def _apart(nodes: list[Node], space: Space, device: Device) -> Tiling:
     mine = {id(n) for n in nodes}
     into = (e for n in nodes for e in space.incoming.get(id(n), ()))
     inner_edges = [e for e in into if id(e.producer) in mine]
