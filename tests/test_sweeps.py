@@ -1,4 +1,4 @@
-"""Inputs of a tile are fetched by the last product of the tile before, each line about once."""
+"""A tile's inputs and results are fetched by the last product before it, each line about once."""
 
 from __future__ import annotations
 
@@ -140,11 +140,34 @@ def test_tiles_of_some_rows_ask_for_the_next_rows_and_share_out_the_next_head():
         assert len(asked) < 2 * len(wanted)
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_head_asks_for_the_lines_that_the_next_will_write(inside):
+    heads, rows, size = 24, 48, 32
+    func = weighted(heads, rows, size, inside)
+    plan = planned(func)
+    fetched, shape = lines_fetched(plan, func), (heads, rows, size)
+    for head in range(heads - 1):
+        wanted = lines_of(range(head + 1, head + 2), range(rows), shape, inside=False)
+        assert wanted <= set(fetched["out", head])
+        assert len(fetched["out", head]) < 1.5 * len(wanted)
+    for _, call in _prefetches(emit_plan(plan, func).body, {}):
+        (load,) = call.args[1].args
+        assert int(call.args[2]) == (load.source.name.rstrip("_") == "out")
+
+
+def test_a_result_that_is_stored_past_the_caches_is_not_asked_for():
+    func = weighted(24, 48, 32)
+    for l3_bytes, streamed in ((1 << 20, []), (144 << 10, ["out"])):
+        plan = planned(func, replace(DEVICE, l3_bytes=l3_bytes))
+        assert [t.name for t in plan.streamed] == streamed
+        assert len(plan.claimed) == 1 - len(streamed)
+
+
 def test_of_what_does_not_fit_the_smaller_parts_are_asked_for():
     """Rows of 70 x 64 elements do fit, keys and values of 448 x 64 do not."""
     func = weighted(8, 448, 64, turned=False)
     plan = planned(func, replace(DEVICE, l2_bytes=1 << 18))
-    assert [s.access.tensor.name for s in sweeps(plan.phases[0], plan)] == ["q"]
+    assert [s.access.tensor.name for s in sweeps(plan.phases[0], plan)] == ["q", "out"]
 
 
 def test_nothing_is_fetched_that_is_in_the_cache():

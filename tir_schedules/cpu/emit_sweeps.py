@@ -1,4 +1,4 @@
-"""Emit the steps of a product that fetches the next tile's inputs."""
+"""Emit the steps of a product that fetches what the next tile reads and writes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def _fetched(nest: Nest, sweep: Sweep, line: ir.Expr) -> list[tirx.Stmt]:
     parts += [(LINE_BYTES // dtype_bytes(access.tensor.dtype), within)]
     offset = total([p for p in parts if p[0]], access.const + sweep.ahead)
     flat = nest.storage.flat(access.tensor)
-    return prefetch.fetch(flat, offset, 1, access.tensor.dtype, prefetch.TO_L2)
+    dtype, cache = access.tensor.dtype, prefetch.TO_L2
+    return prefetch.fetch(flat, offset, 1, dtype, cache, writes=sweep.writes)
 
 
 def _divided(number: ir.Expr, by: int) -> tuple[ir.Expr, ir.Expr]:

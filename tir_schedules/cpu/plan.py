@@ -134,6 +134,7 @@ class Plan:
     workspace: tuple[Tensor, ...] = ()  # intermediates among them
     streamed: tuple[Tensor, ...] = ()  # outputs stored past the caches
     fetched: tuple[Tensor, ...] = ()  # inputs that stream from memory
+    claimed: tuple[Tensor, ...] = ()  # outputs that go there, but through the caches
     vector_bytes: int = 64
     tile_bytes: int = 0
     cache_bytes: int = 0  # what a tile may keep in its core's cache

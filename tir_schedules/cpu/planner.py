@@ -72,7 +72,7 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan
             phases.append(_combine_phase(tiling.partial, space, device))
     if len(phases) > 1 and not structure:
         return "phases in a serial kernel"
-    crossing = _crossing(space, phases)
+    crossing, streamed = _crossing(space, phases), _streamed(space, device)
     tile_bytes = max(_tile_bytes(p, space, crossing) for p in phases)
     tasks = max(min(p.tiles(), most_tasks(device)) for p in phases)
     return Plan(
@@ -82,8 +82,9 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan
         tasks,
         crossing,
         tuple(t for t in crossing if not any(t is out for out in space.kernel.outputs)),
-        _streamed(space, device),
-        _fetched(space, device),
+        streamed,
+        _beyond_cache(space.kernel.inputs, device),
+        tuple(t for t in _beyond_cache(space.kernel.outputs, device) if t not in streamed),
         device.vector_bytes,
         tile_bytes,
         tile_limit(device),
@@ -254,9 +255,9 @@ def _streamed(space: Space, device: Device) -> tuple[Tensor, ...]:
     )
 
 
-def _fetched(space: Space, device: Device) -> tuple[Tensor, ...]:
-    """Return the inputs that are larger than a core's cache."""
-    return tuple(t for t in space.kernel.inputs if t.bytes > device.l2_bytes)
+def _beyond_cache(tensors: tuple[Tensor, ...], device: Device) -> tuple[Tensor, ...]:
+    """Return those that are larger than a core's cache."""
+    return tuple(t for t in tensors if t.bytes > device.l2_bytes)
 
 
 def _tile_bytes(phase: Phase, space: Space, crossing: tuple[Tensor, ...]) -> int:

@@ -120,12 +120,14 @@ def _reads(group: LoopGroup) -> list[Access]:
     return [a for n in group.nodes for a in n.reads.values()]
 
 
-def fetch(flat: ir.Var, offset: ir.Expr, width: int, dtype: str, cache: int) -> list[tirx.Stmt]:
+def fetch(
+    flat: ir.Var, offset: ir.Expr, width: int, dtype: str, cache: int, *, writes: bool = False
+) -> list[tirx.Stmt]:
     """Return prefetches of `width` elements from `offset` on into a cache, a line at a time."""
     out: list[tirx.Stmt] = []
     for start in range(0, width, LINE_BYTES // dtype_bytes(dtype)):
         place = tirx.address_of(tirx.BufferLoad(flat, [offset + tirx.IntImm(INDEX, start)]))
-        read, keep, data = (tirx.IntImm(INDEX, v) for v in (0, cache, 1))
-        call = tirx.call_llvm_intrin("void", "llvm.prefetch.p0", place, read, keep, data)
+        write, keep, data = (tirx.IntImm(INDEX, v) for v in (int(writes), cache, 1))
+        call = tirx.call_llvm_intrin("void", "llvm.prefetch.p0", place, write, keep, data)
         out.append(tirx.Evaluate(call))
     return out
