@@ -21,6 +21,7 @@ from zoo.graph import Graph
 from tir_schedules.analysis.atoms import Atom
 from tir_schedules.analysis.expr import Axis, AxisRef, Const, Expr, Op
 from tir_schedules.cpu import padding
+from tir_schedules.cpu.row_blocks import rows_of
 
 DEPTH = 16  # channels read
 
@@ -32,6 +33,7 @@ def conv(
     channels: tuple[int, int] = (DEPTH, 32),
     groups: int = 1,
     strides: tuple[int, int] = (1, 1),
+    dilation: int = 1,
 ) -> onnx.ModelProto:
     g = Graph("conv")
     depth, made = channels
@@ -39,9 +41,9 @@ def conv(
     if groups > 1:  # channels last behind another only
         x = g.op("Conv", x, g.weight("v", (depth, depth, 1, 1)))
     w = g.weight("w", (made, depth // groups, *kernel))
-    y = g.op("Conv", x, w, pads=pads, group=groups, strides=strides)
+    y = g.op("Conv", x, w, pads=pads, group=groups, strides=strides, dilations=[dilation] * 2)
     sizes = [
-        (n + pads[axis] + pads[axis + 2] - kernel[axis]) // strides[axis] + 1
+        (n + pads[axis] + pads[axis + 2] - (kernel[axis] - 1) * dilation - 1) // strides[axis] + 1
         for axis, n in enumerate(size)
     ]
     g.output(g.op("Relu", y), "y", (1, made, *sizes))
@@ -110,6 +112,49 @@ def test_infinite_weights_do_not_show_in_the_padding():
     (y,) = sc.compiled(model, 2).model.run(inputs).values()
     assert np.isfinite(y[:, :, 0]).all()
     assert np.isinf(y[:, :, 1:]).all()
+
+
+def test_blocks_of_rows_start_where_far_taps_meet_the_image():
+    """Of 33 pixels under taps 12 apart, blocks of 14 would have 2 and 5 in some of their sums."""
+    far = [range(12, 33), range(33), range(21)]
+    device = sc.device(2)
+    assert rows_of(33, device, spans=far) == 12
+    assert rows_of(33, device, spans=[range(33)]) == rows_of(33, device) == 14
+    assert rows_of(33, device, spans=[range(0), range(33)]) == 14
+    model = conv((2, 33), (1, 3), [0, 12, 0, 12], dilation=12)
+    loops = [s for s, _ in statements(kernel_of(model).body) if isinstance(s, tirx.For)]
+    assert sum(int(loop.extent) == DEPTH for loop in loops) == 7  # 8 with blocks of 14
+    checked(model)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    extent=st.integers(1, 20),
+    taps=st.lists(st.integers(1, 4), min_size=1, max_size=2),
+    bounds=st.lists(
+        st.tuples(st.integers(0, 1), st.integers(-3, 3), st.integers(-9, 9), st.integers(-12, 12)),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_spans_are_where_all_bounds_of_a_tap_hold(extent, taps, bounds):
+    line = Atom("line", extent)
+    atoms = [Atom(f"tap{number}", count) for number, count in enumerate(taps)]
+    made = tuple(
+        padding.Bound(((line, step), (atoms[which % len(taps)], each)), const)
+        for which, step, each, const in bounds
+    )
+    found = padding.Padding(Const(0.0, "float32"), made, line)
+    used = list(dict.fromkeys(bound.strides[1][0] for bound in made))
+    expected = [
+        [
+            position
+            for position in range(extent)
+            if all(found.holds(b, position, at[used.index(b.strides[1][0])]) for b in made)
+        ]
+        for at in itertools.product(*(range(atom.extent) for atom in used))
+    ]
+    assert [list(span) for span in found.spans()] == expected
 
 
 COMPARE = {"GE": operator.ge, "GT": operator.gt, "LE": operator.le, "LT": operator.lt}

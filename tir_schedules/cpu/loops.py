@@ -173,7 +173,11 @@ def _register_tile(
     rows, chunk = rows_of(tile.row.extent, device), phase.inner_extent(tile.row)
     if chunk % rows:
         rows = rows_of(chunk, device)
-    return LoopGroup((node,), order, lanes, len(outer) + 1, rows)
+    group = LoopGroup((node,), order, lanes, len(outer) + 1, rows)
+    padding = padding_of(group, phase)
+    if padding is None or padding.line is None:
+        return group
+    return replace(group, rows=rows_of(chunk, device, spans=padding.spans()))
 
 
 def _transposed(

@@ -8,6 +8,7 @@ the pixels of a register tile, each with taps of its own, are known when code is
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -48,6 +49,26 @@ class Padding:
         """Return whether a bound of one position on the line and one tap holds."""
         at = (stride * (line if atom is self.line else tap) for atom, stride in bound.strides)
         return bound.const + sum(at) >= 0
+
+    def spans(self) -> list[range]:
+        """Return the positions on the line that meet the image, for all taps of its bounds."""
+        lined = [b for b in self.bounds if self.line in b.atoms]
+        taps = list(dict.fromkeys(_tap(b, self.line) for b in lined))
+        out = []
+        for at in itertools.product(*(range(tap.extent) for tap in taps)):
+            ends = [0, self.line.extent]
+            for bound in lined:
+                strides = dict(bound.strides)
+                step, tap = strides[self.line], _tap(bound, self.line)
+                left = bound.const + strides[tap] * at[taps.index(tap)]
+                if step > 0:
+                    ends[0] = max(ends[0], -(left // step))
+                elif step < 0:
+                    ends[1] = min(ends[1], left // -step + 1)
+                elif left < 0:
+                    ends[1] = 0
+            out.append(range(*ends))
+        return out
 
     def is_inside(self, positions: range) -> bool:
         """Return whether positions on the line meet the image with all their taps."""

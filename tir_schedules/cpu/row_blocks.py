@@ -19,19 +19,30 @@ _UNEVEN = 1.25  # the rows of the thread that has most, in those that it must ha
 _EVEN = 1.02  # the same where tiles follow each other along the rows
 
 
-def rows_of(extent: int, device: Device, beside: int = 0) -> int:
+def rows_of(
+    extent: int, device: Device, beside: int = 0, spans: Sequence[range] | None = None
+) -> int:
     """Return the rows of a register tile: as many as registers hold, or what leaves no small rest.
 
     197 rows are 16 blocks of 12 and one of 5 rather than 14 of 14 and one of 1. `beside` is what is
-    known of a row when the sum begins and is used behind it.
+    known of a row when the sum begins and is used behind it. The sums go over each of `spans` of
+    the rows; without, once over all of them.
     """
     most = min(most_rows(device, beside), extent)
-    return min(range(most, 0, -1), key=lambda rows: _blocks_cost(extent, rows))
+    if spans is None:
+        return min(range(most, 0, -1), key=lambda rows: _blocks_cost(extent, rows))
+    return min(range(most, 0, -1), key=lambda rows: sum(_span_cost(s, rows) for s in spans))
 
 
 def _blocks_cost(extent: int, rows: int) -> float:
     whole, rest = divmod(extent, rows)
     return whole * block_cost(rows) + (block_cost(rest) if rest else 0.0)
+
+
+def _span_cost(span: range, rows: int) -> float:
+    """Return what blocks of so many rows, from row 0 on, take of those of a span."""
+    first = min(-span.start % rows, len(span))
+    return (block_cost(first) if first else 0.0) + _blocks_cost(len(span) - first, rows)
 
 
 def block_cost(rows: int) -> float:
