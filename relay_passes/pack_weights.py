@@ -12,23 +12,24 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import tvm
-from tvm import ir, relax, te
+from tvm import relax, te
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from tir_schedules.analysis.expr import dtype_bytes
-from tir_schedules.cpu.contraction import LEAST_LANES, depth_block, lanes_of, panel_lanes
+from tir_schedules.cpu.contraction import depth_block, lanes_of, panel_lanes
 from tir_schedules.device import Device
 
 from . import convolution
 from .choose_winograd import Site, choose_winograd, site_of
+from .col2im import Taps, col2im, shares_lanes, taps_of_gathers, taps_of_window
 from .convolution import Window
 from .graph_functions import graph_functions
+from .panels import Panels
 from .transposed_convolution import convolve_transposed, gathers, refuse_transposed
 from .weights import Weights, is_product, key_of, pack_alike, shape_of
-from .winograd import Filtering, convolve_winograd, transform_kernel, transformed_kernel
+from .winograd import Filtering, convolve_winograd
 
 _PAGE_BYTES = 4096
 _FULL_SETS = 512  # lines a page apart in a cache of 2 MiB and 16 ways: 32 sets of it
@@ -50,6 +51,9 @@ class PackWeights:
              conv2d(x, w[O, I, H, W])     # channels last
           -> call_tir(packed_conv, (x, ...w[O // lanes, H, W, I, lanes]))
              grouped, transposed and depthwise ones likewise
+             or, to a few channels,
+             a = call_tir(packed_conv, (x, ...w[H * W * O // lanes, 1, 1, I, lanes]))
+             call_tir(col2im, (a,))
              or, where that is predicted to pay, of a 3x3 kernel
              call_tir(convolve_winograd, (x, call_tir(transform_kernel, (w,))))
 
@@ -107,14 +111,14 @@ class _Packer(relax.PyExprMutator):
         super().__init__(mod)
         self._device, self._weights, self._filtered = device, weights, filtered
         self._prepares = prepares
-        self._made: dict[tuple, relax.Expr] = {}
+        self._panels = Panels(self.builder_, device)
 
     def visit_binding_block_(self, block: relax.BindingBlock) -> relax.BindingBlock:
-        self._made.clear()  # what one dataflow block makes no other sees
+        self._panels.forget()  # what one dataflow block makes no other sees
         return super().visit_binding_block_(block)
 
     def visit_dataflow_block_(self, block: relax.DataflowBlock) -> relax.DataflowBlock:
-        self._made.clear()
+        self._panels.forget()
         return super().visit_dataflow_block_(block)
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
@@ -144,7 +148,7 @@ class _Packer(relax.PyExprMutator):
         blocks = (*batch, depth, (columns + extra) // lanes, lanes)
         last = len(batch)
         order = (*range(last), last + 1, last, last + 2)
-        panels = self._laid_out(weight, blocks, order, [0, 0] * (last + 1) + [0, extra])
+        panels = self._panels.laid_out(weight, blocks, order, [0, 0] * (last + 1) + [0, extra])
         block = depth_block(depth, shape_of(x)[-2], lanes, self._device)
 
         def compute(x: te.Tensor, panels: te.Tensor) -> te.Tensor:
@@ -167,17 +171,21 @@ class _Packer(relax.PyExprMutator):
         if by is not None:
             return self._winograd(x, weight, at, by)
         taps, groups = [number + 2 for number in range(len(sizes))], int(call.attrs.groups)
+        axes = taps_of_window(call, at)
+        if groups == 1 and axes is not None and shares_lanes(axes, depth, channels):
+            columns = self._panels.laid_out(weight, (channels, depth, math.prod(sizes)), (1, 2, 0))
+            return self._columns(x, columns, axes)
         if convolution.is_depthwise(call):
-            kernel = self._laid_out(weight, (channels, 1, *sizes), (1, *taps, 0))
+            kernel = self._panels.laid_out(weight, (channels, 1, *sizes), (1, *taps, 0))
             if channels > groups:
                 x = self.builder_.emit(relax.op.repeat(x, channels // groups, len(sizes) + 1))
             function, extra = convolution.convolve_depthwise, 0
             name = "convolve_depthwise"
         else:
-            lanes, extra = self._lanes(channels // groups, groups, str(weight.ty.dtype))
+            lanes, extra = self._panels.lanes(channels // groups, groups, str(weight.ty.dtype))
             blocks = ((channels + extra) // lanes, lanes, depth, *sizes)
             order, edges = (0, *(t + 1 for t in taps), 2, 1), [0, extra] + [0, 0] * (1 + len(taps))
-            kernel = self._laid_out(weight, blocks, order, edges)
+            kernel = self._panels.laid_out(weight, blocks, order, edges)
             function = functools.partial(convolution.convolve, groups=groups)
             name = "convolve"
         image, at = convolution.padded(self.builder_, x, sizes, at)
@@ -195,11 +203,15 @@ class _Packer(relax.PyExprMutator):
             return call
         at, groups = gathers(call), int(call.attrs.groups)
         depth, outs, *sizes = shape_of(weight)
-        lanes, extra = self._lanes(outs, groups, str(weight.ty.dtype))
+        axes = taps_of_gathers(at)
+        if groups == 1 and shares_lanes(axes, depth, outs):
+            columns = self._panels.laid_out(weight, (depth, outs, math.prod(sizes)), (0, 2, 1))
+            return self._columns(x, columns, axes)
+        lanes, extra = self._panels.lanes(outs, groups, str(weight.ty.dtype))
         blocks = (groups, depth // groups, (outs + extra) // lanes, lanes, *sizes)
         taps = [number + 4 for number in range(len(sizes))]
         edges = [0, 0, 0, extra] + [0, 0] * len(sizes)
-        kernel = self._laid_out(weight, blocks, (0, 2, *taps, 1, 3), edges)
+        kernel = self._panels.laid_out(weight, blocks, (0, 2, *taps, 1, 3), edges)
 
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return convolve_transposed(x, kernel, at)
@@ -210,6 +222,28 @@ class _Packer(relax.PyExprMutator):
         made = [shape_of(call)[0], *lines, groups * outs + extra]
         return self._cut(whole, made, shape_of(call))
 
+    def _columns(self, x: relax.Expr, weight: relax.Expr, axes: Sequence[Taps]) -> relax.Call:
+        """Return the convolution by a weight of shape (I, taps, O) as a product and sums of it."""
+        depth, taps, outs = shape_of(weight)
+        rank, width = len(axes), taps * outs
+        lanes, extra = self._panels.lanes(width, 1, str(weight.ty.dtype))
+        blocks = (depth, (width + extra) // lanes, *[1] * rank, lanes)
+        order, edges = (1, *range(2, rank + 2), 0, rank + 2), [0, 0, 0, extra]
+        flat = self._panels.laid_out(weight, (depth, width), (0, 1))
+        kernel = self._panels.laid_out(flat, blocks, order, edges)
+        alone = Window((1,) * rank, (1,) * rank, (0,) * rank, (0,) * rank)
+
+        def multiply(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
+            return convolution.convolve(x, kernel, alone)
+
+        def add(images: te.Tensor) -> te.Tensor:
+            return col2im(images, outs, axes)
+
+        images = self.builder_.call_te(multiply, x, kernel, primfunc_name_hint="convolve")
+        return self.builder_.call_te(
+            add, self.builder_.emit(images), primfunc_name_hint=col2im.__name__
+        )
+
     def _cut(self, whole: relax.Call, made: list[int], wanted: list[int]) -> relax.Call:
         """Return the result that was wanted of one that was made."""
         axes = [a for a, size in enumerate(made) if size != wanted[a]]
@@ -218,65 +252,13 @@ class _Packer(relax.PyExprMutator):
         ends = [wanted[a] for a in axes]
         return relax.op.strided_slice(self.builder_.emit(whole), axes, [0] * len(axes), ends)
 
-    def _lanes(self, outs: int, groups: int, dtype: str) -> tuple[int, int]:
-        """Return the channels of a panel, and how many of them are added.
-
-        Those that fill no whole panels are one: its last strip of lanes reaches back. Too few for
-        lanes get some more, unless they are a group's, whose results would not be in one piece.
-        """
-        if outs < LEAST_LANES and groups == 1:
-            return LEAST_LANES, LEAST_LANES - outs
-        widest = lanes_of(self._device, outs, dtype)
-        return (outs if outs % widest else widest), 0
-
     def _winograd(self, x: relax.Expr, weight: relax.Expr, at: Window, by: Filtering) -> relax.Call:
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return convolve_winograd(x, kernel, at, by)
 
         name = convolve_winograd.__name__
-        kernel = self._transformed(weight, by)
+        kernel = self._panels.transformed(weight, by)
         return self.builder_.call_te(compute, x, kernel, primfunc_name_hint=name)
-
-    def _transformed(self, weight: relax.Expr, by: Filtering) -> relax.Expr:
-        """Return the panels of a kernel for minimal filtering; of a constant one at once."""
-        key = (key_of(weight), by)
-        if key not in self._made:
-            lanes = panel_lanes(shape_of(weight)[0], str(weight.ty.dtype), self._device)
-            if isinstance(weight, ir.Constant):
-                self._made[key] = relax.const(transformed_kernel(weight.value.numpy(), by, lanes))
-            else:
-
-                def compute(weight: te.Tensor) -> te.Tensor:
-                    return transform_kernel(weight, by, lanes)
-
-                name = transform_kernel.__name__
-                panels = self.builder_.call_te(compute, weight, primfunc_name_hint=name)
-                self._made[key] = self.builder_.emit(panels)
-        return self._made[key]
-
-    def _laid_out(
-        self,
-        weight: relax.Expr,
-        shape: Sequence[int],
-        order: Sequence[int],
-        edges: Sequence[int] = (),
-    ) -> relax.Expr:
-        """Return a weight padded, reshaped and then transposed; a constant at once."""
-        key = (key_of(weight), tuple(shape), tuple(order), tuple(edges))
-        if key in self._made:
-            return self._made[key]
-        if isinstance(weight, ir.Constant):
-            array = weight.value.numpy()
-            if any(edges):
-                array = np.pad(array, list(zip(edges[::2], edges[1::2], strict=True)))
-            array = array.reshape(shape).transpose(order)
-            self._made[key] = relax.const(np.ascontiguousarray(array))
-        else:
-            if any(edges):
-                weight = self.builder_.emit(relax.op.nn.pad(weight, list(edges)))
-            blocks = self.builder_.emit(relax.op.reshape(weight, shape))
-            self._made[key] = self.builder_.emit(relax.op.permute_dims(blocks, order))
-        return self._made[key]
 
 
 def _product(x: te.Tensor, panels: te.Tensor, block: int) -> te.Tensor:

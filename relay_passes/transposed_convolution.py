@@ -37,6 +37,13 @@ class Gather:
     def places(self) -> int:
         return -(-self.made // self.stride)
 
+    @property
+    def before(self) -> int:
+        """The pixels that padding leaves out before the first."""
+        if self.stride == 1:
+            return (self.taps - 1) * self.apart - self.behind
+        return self.last - self.stride * self.behind
+
 
 def refuse_transposed(call: relax.Call, layouts: Mapping[int, str]) -> str | None:
     """Return why a transposed convolution of an image in a layout is not gathers, or None."""

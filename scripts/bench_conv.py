@@ -82,6 +82,8 @@ OTHERS = (
     Geometry((3, 768), (224, 224), (16, 16), (16, 16), (0,) * 4, 1),  # ViT-B/16
     Geometry((64, 63), (56, 56), (3, 3), (1, 1), (1,) * 4, 1),  # channels that fill no registers
     Geometry((64, 3), (112, 112), (9, 9), (1, 1), (4,) * 4, 1),  # an image made
+    Geometry((128, 3), (128, 128), (3, 3), (1, 1), (1,) * 4, 1),  # an autoencoder's last
+    Geometry((32, 1), (16000,), (7,), (1,), (3, 3), 1),  # HiFi-GAN's last
     Geometry((256, 256), (28, 28), (3, 3), (1, 1), (2,) * 4, 1, dilation=2),  # DeepLab v3
     Geometry((2048, 256), (33, 33), (3, 3), (1, 1), (12,) * 4, 1, dilation=12),  # its pyramid
     Geometry((64, 128), (4000,), (2,), (1,), (8, 0), 1, dilation=8),  # WaveNet

@@ -154,12 +154,12 @@ def test_a_depthwise_convolution_of_several_channels_each_repeats_them_in_its_ke
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("outs", [1, 3])
+@pytest.mark.parametrize("outs", [5, 7])
 def test_a_few_channels_are_made_eight_and_cut(outs, transposed):
-    lines = square(28, 4, stride=2, pads=(1, 1)) if transposed else square(56, 9, pads=(4, 4))
-    model = convolution((64, outs), lines, 1, transposed)
+    lines = square(28, 4 if transposed else 3, stride=2, pads=(1, 1))
+    model = convolution((16, outs), lines, 1, transposed)
     assert tiled(convolving(model)[1])
-    checked(model)
+    assert not any("col2im" in name for name in checked(model))
 
 
 def tiled(plan: Plan) -> bool:
