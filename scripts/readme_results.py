@@ -7,14 +7,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MARKERS = re.compile(r"(<!-- results: .*? -->\n).*?(<!-- end of results -->)", re.DOTALL)
+HEADING = re.compile(r"\A# .*\n+")
 
 
 def with_results(readme: str, table: str) -> str:
-    """Return the README with `table` between its markers.
+    """Return the README with `table`, less its heading, between its markers.
 
     Raises: ValueError if the markers are not there once.
     """
-    text, count = MARKERS.subn(lambda found: f"{found[1]}{table.strip()}\n{found[2]}", readme)
+    table = HEADING.sub("", table.strip())
+    text, count = MARKERS.subn(lambda found: f"{found[1]}{table}\n{found[2]}", readme)
     if count != 1:
         raise ValueError(f"README.md has {count} results sections, not one")
     return text
