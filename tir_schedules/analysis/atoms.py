@@ -62,6 +62,14 @@ class Node:
     def atoms(self) -> tuple[Atom, ...]:
         return self.spatial + self.reduced
 
+    def stays_inside(self, access: Access) -> bool:
+        """Return whether an access of this node is an element of its tensor at all positions."""
+        if access.opaque:
+            return False
+        ends = [(a.extent - 1) * access.strides.get(a, 0) for a in self.atoms]
+        low, high = (access.const + sum(f(0, end) for end in ends) for f in (min, max))
+        return low >= 0 and high < access.tensor.elements
+
     def __repr__(self) -> str:
         return f"{self.stage.out.name}: {list(self.spatial)} / {list(self.reduced)}"
 

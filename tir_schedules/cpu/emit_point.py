@@ -8,12 +8,12 @@ from tvm import ir, tirx
 
 from ..analysis.atoms import Access, Atom, Node
 from ..analysis.expr import AxisRef, Const, Expr, Load
-from . import guards, prefetch
+from . import guards, prefetch, strided
 from .division import by_reciprocal, by_reciprocals
 from .emit_expr import INDEX, Emitter, Scope, hoist, share
 from .emit_reduce import accumulate
 from .nest import Nest, sequence
-from .storage import total
+from .storage import stored, total
 
 
 class PointEmitter:
@@ -32,6 +32,7 @@ class PointEmitter:
         self._emitter = Emitter(self._load, self._axis, nest.storage.vector_bytes)
         self._forward: dict[int, ir.Expr] = {}
         self.packed: Mapping[Load, Callable[[], ir.Expr]] = {}  # loads that a buffer holds now
+        self._picked: dict[Load, ir.Expr] = {}
         self._depths: dict[Expr, int] = {}
         self._fetches = nest.storage.fetches(nest.group, nest.phase)
         self._settled: dict[Atom, int] = {}
@@ -84,10 +85,14 @@ class PointEmitter:
         loops = nest.position.loops
         lane = tirx.Var("lane", INDEX) if width > 1 else None
         if start is not None:
-            loops[nest.vector] = start if lane is None else start + lane
+            loops[nest.vector] = start
+        picked = self._pick(width, given or {})
+        if lane is not None:
+            loops[nest.vector] = start + lane
         scope = Scope(self.scopes[-1], lane, width)
         at = lane if lane is not None else tirx.IntImm(INDEX, 0)
         self._forward = {key: tirx.BufferLoad(v, [at]) for key, v in (given or {}).items()}
+        self._picked = {load: tirx.BufferLoad(v, [at]) for load, (v, _) in picked.items()}
         values = self._values
         stores: list[tirx.Stmt] = []
         aside: list[tuple[Node, ir.Var]] = []
@@ -117,12 +122,14 @@ class PointEmitter:
         body = sequence(stores)
         if lane is not None:
             body = tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, body)
-        allocs = [*scope.allocs, *(tirx.AllocBuffer(lanes) for _, lanes in aside)]
+        registers = [lanes for _, lanes in aside] + [lanes for lanes, _ in picked.values()]
+        allocs = [*scope.allocs, *map(tirx.AllocBuffer, registers)]
+        picks = [stmt for _, stmt in picked.values()]
         if start is not None:
             loops[nest.vector] = start
         # From here on the position is that of lane 0.
         after = [s for n, b in aside for s in self._store_aside(n, b, width)]
-        return [*self._prefetches(width), *allocs, body, *after]
+        return [*self._prefetches(width), *allocs, *picks, body, *after]
 
     def _prefetches(self, width: int) -> list[tirx.Stmt]:
         """Ask ahead for the inputs that the lanes walk in order."""
@@ -137,6 +144,22 @@ class PointEmitter:
                 offset = nest.storage.offset(access, nest.position)
                 offset = total([(1, offset)], fetch.ahead)
                 out += prefetch.fetch(flat, offset, width, access.tensor.dtype, fetch.cache)
+        return out
+
+    def _pick(
+        self, width: int, given: Mapping[int, ir.Var]
+    ) -> dict[Load, tuple[ir.Var, tirx.Stmt]]:
+        """Return registers for what lanes read apart, and the statements that fill them."""
+        nest, out = self._nest, {}
+        for load, (node, access) in self._reads.items():
+            key, storage = id(load.tensor), nest.storage
+            if key in self._made_here or key in given or not storage.is_flat(load.tensor):
+                continue
+            if width > 1 and strided.picks(access, node, nest.vector, width):
+                lanes = tirx.decl_buffer((width,), stored(load.dtype), "picked")
+                first, step = storage.offset(access, nest.position), access.stride(nest.vector)
+                flat = storage.flat(load.tensor)
+                out[load] = lanes, strided.pick(flat, first, step, lanes, storage.vector_bytes)
         return out
 
     def _streams(self, node: Node, width: int) -> bool:
@@ -166,6 +189,8 @@ class PointEmitter:
             return self._forward[id(load.tensor)]
         if load in self.packed:
             return self.packed[load]()
+        if load in self._picked:
+            return self._picked[load]
         node, access = self._reads[load]
 
         def emit(expr: Expr) -> ir.Expr:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from ..analysis.atoms import Access, Atom, Node
+from ..analysis.atoms import Access, Atom
 from ..analysis.expr import Load, dtype_bytes
 from ..device import LINE_BYTES, Device
 from .plan import LoopGroup, Phase, buffer_atoms, buffer_stride
@@ -44,7 +44,7 @@ def packable(group: LoopGroup, phase: Phase) -> Load | None:
         return None
     for load, access in node.reads.items():
         steps = (access.stride(a) for a in (depth, lane, row))
-        if next(steps) == 1 and next(steps) == 0 and next(steps) and _is_inside(access, node):
+        if next(steps) == 1 and next(steps) == 0 and next(steps) and node.stays_inside(access):
             whole = depth.extent * dtype_bytes(load.dtype) >= 2 * LINE_BYTES
             return load if whole and load.dtype in ("float32", "float64") else None
     return None
@@ -56,12 +56,3 @@ def _row_stride(access: Access, row: Atom, phase: Phase) -> int:
     if home is None or row not in buffer_atoms(home, phase):
         return abs(access.stride(row))
     return buffer_stride(home, row, phase)
-
-
-def _is_inside(access: Access, node: Node) -> bool:
-    """Return whether all positions of a node are elements of a tensor that it reads."""
-    if access.opaque:
-        return False
-    ends = [(a.extent - 1) * access.strides.get(a, 0) for a in node.atoms]
-    low, high = (access.const + sum(f(0, end) for end in ends) for f in (min, max))
-    return low >= 0 and high < access.tensor.elements

@@ -82,6 +82,10 @@ class Storage:
         """Return the global position of an affine access."""
         return self._global(access, position, None)
 
+    def is_flat(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is a parameter or in the workspace, not in a tile buffer."""
+        return id(tensor) in self._flat
+
     def flat(self, tensor: Tensor) -> ir.Var:
         """Return the one-dimensional buffer of a parameter or workspace tensor."""
         return self._flat[id(tensor)]
