@@ -106,13 +106,26 @@ def test_others_stay_convolutions(model):
         pytest.param(convolution((1, 64, 14, 14), 48), id="little work"),
         pytest.param(convolution((2, 32, 4, 4), 32), id="half a strip"),
         pytest.param(convolution((1, 576, 7, 7), 160), id="no more than two kernels take"),
-        pytest.param(convolution((8, 512, 28, 28), 1024, stride=2), id="a turned image of steps"),
         pytest.param(convolution((4, 96, 56, 56), 64, stride=4), id="most pixels unread"),
     ],
 )
 def test_images_are_not_turned_for_a_few_idle_lanes(model):
     assert "relax.matmul" in operators(model.model())
     checked(model.model())
+
+
+@pytest.mark.parametrize("image", [(8, 512, 28, 28), (2, 512, 17, 17), (4, 700, 45)])
+def test_only_the_pixels_that_count_are_turned(image):
+    model = convolution(image, 1024, stride=2).model()
+    found = [name for name in operators(model) if "slice" in name or "conv" in name]
+    assert found == ["relax.strided_slice", f"relax.nn.conv{len(image) - 2}d"]
+    checked(model)
+
+
+def test_few_pixels_of_a_line_are_turned_with_the_others():
+    model = convolution((8, 1024, 14, 14), 1024, stride=2).model()
+    assert not {"relax.strided_slice", "relax.matmul"} & set(operators(model))
+    checked(model)
 
 
 def test_convolutions_in_a_row_share_a_layout_instead():
