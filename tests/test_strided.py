@@ -106,3 +106,22 @@ def test_images_are_read_every_second_line_and_column():
     quarter = g.op("Slice", x, *(g.ints(*v) for v in ((1, 0), (15, 23), (2, 3), (2, 2))))
     g.output(g.op("Softmax", g.op("Relu", quarter), axis=3), "y", (2, 5, 7, 12))
     checked(g.model())
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "depthwise"])
+@pytest.mark.parametrize(("window", "stride"), [(2, 2), (3, 2), (3, 3), (5, 4)])
+def test_windows_without_padding_are_read_so(kind, window, stride):
+    g = Graph("windows")
+    x = g.input("x", (2, 7, 21, 45))
+    attributes = {"kernel_shape": [window] * 2, "strides": [stride] * 2}
+    if kind == "depthwise":
+        y = g.op("Conv", x, g.weight("w", (7, 1, window, window)), group=7, **attributes)
+    else:
+        y = g.op(kind, x, **attributes)
+    made = [(n - window) // stride + 1 for n in (21, 45)]
+    g.output(y, "y", (2, 7, *made))
+    model = g.model()
+    functions = (func for _, func in sc.compiled(model, 2).mod.functions_items())
+    (kernel,) = (func for func in functions if isinstance(func, tirx.PrimFunc))
+    assert shuffles(kernel)
+    checked(model)
