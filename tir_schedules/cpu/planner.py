@@ -28,7 +28,7 @@ from .loops import group_loops
 from .online_planner import plan_online
 from .plan import LoopGroup, Phase, Plan, buffer_bytes, most_alive
 from .row_chains import row_chain
-from .streaming import can_stream
+from .streaming import streamed_results
 from .strips import extra_ns
 from .tile_sharing import shared_tiles
 from .tiling import Tiling, choose_tiling
@@ -72,7 +72,7 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan
             phases.append(_combine_phase(tiling.partial, space, device))
     if len(phases) > 1 and not structure:
         return "phases in a serial kernel"
-    crossing, streamed = _crossing(space, phases), _streamed(space, device)
+    crossing, streamed = _crossing(space, phases), streamed_results(space, device)
     tile_bytes = max(_tile_bytes(p, space, crossing) for p in phases)
     tasks = max(min(p.tiles(), most_tasks(device)) for p in phases)
     return Plan(
@@ -241,18 +241,6 @@ def _crossing(space: Space, phases: list[Phase]) -> tuple[Tensor, ...]:
         if ends[id(edge.producer)] != starts[id(edge.consumer)]:
             found[id(edge.producer.stage.out)] = edge.producer.stage.out
     return tuple(found.values())
-
-
-def _streamed(space: Space, device: Device) -> tuple[Tensor, ...]:
-    """Return the outputs that fit no cache and that the kernel does not read again."""
-    if device.vector_bytes < 32:
-        return ()
-    read = {id(ld.tensor) for s in space.kernel.stages for ld in s.loads()}
-    return tuple(
-        t
-        for t in space.kernel.outputs
-        if t.bytes >= device.l3_bytes and id(t) not in read and can_stream(t.dtype)
-    )
 
 
 def _beyond_cache(tensors: tuple[Tensor, ...], device: Device) -> tuple[Tensor, ...]:
