@@ -25,6 +25,7 @@ from .weights import static_shape
 
 PLACE = "tvm_stitch_place"  # of the runtime: a tensor in the memory of another
 _ALLOCATION = "relax.builtin.alloc_tensor"
+_PAGE = 4096  # of PooledAllocator
 # What a variable holds: a tensor by the variable it is allocated as, a tuple of such, or others.
 Held = relax.Var | tuple | None
 
@@ -48,7 +49,8 @@ class PlanMemory:
         for gvar, func in graph_functions(mod):
             spans = _spans(func, mod)
             if spans:
-                placer = _Placer(mod, _offsets(spans))
+                offsets = _offsets(spans)
+                placer = _Placer(mod, offsets, _arena_bytes(func, offsets))
                 placer.builder_.update_func(gvar, placer.visit_expr(func))
                 mod = placer.builder_.get()
         return mod
@@ -81,6 +83,21 @@ def _offsets(spans: list[_Span]) -> dict[relax.Var, tuple[int, int]]:
         start = min(gaps)[1] if gaps else end
         placed.append((start, start + size, span))
     return {span.var: (low, high) for low, high, span in placed}
+
+
+def _arena_bytes(func: relax.Function, offsets: dict[relax.Var, tuple[int, int]]) -> int:
+    """Return the bytes of the arena, of other pages than any tensor that leaves the function has.
+
+    TVM's allocator hands out last what came back last, by the number of pages: an arena as large
+    as a result would change places with it at every call, and of exp, the sum of its columns and
+    their quotient, 8 MiB each, two calls then take 900 us instead of 570 (Zen 4).
+    """
+    values = [b.value for block in func.body.blocks for b in block.bindings if b.var not in offsets]
+    leaving = {-(-size // _PAGE) for value in values if (size := _allocated(value)) is not None}
+    size = max(high for _, high in offsets.values())
+    while -(-size // _PAGE) in leaving:
+        size += _PAGE
+    return size
 
 
 def _spans(func: relax.Function, mod: IRModule) -> list[_Span]:
@@ -150,9 +167,11 @@ def _allocated(value: relax.Expr) -> int | None:
 class _Placer(relax.PyExprMutator):
     """Takes the arena before the first tensor in it."""
 
-    def __init__(self, mod: IRModule, offsets: dict[relax.Var, tuple[int, int]]) -> None:
+    def __init__(
+        self, mod: IRModule, offsets: dict[relax.Var, tuple[int, int]], arena_bytes: int
+    ) -> None:
         super().__init__(mod)
-        self._offsets, self._arena = offsets, None
+        self._offsets, self._arena_bytes, self._arena = offsets, arena_bytes, None
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         if binding.var in self._offsets:
@@ -169,7 +188,7 @@ class _Placer(relax.PyExprMutator):
         return relax.Call(place, [self._arena, at, shape, dtype], ty_args=[call.ty])
 
     def _allocated(self, device: relax.Expr, scope: relax.Expr) -> relax.Var:
-        size = relax.ShapeExpr([max(high for _, high in self._offsets.values())])
+        size = relax.ShapeExpr([self._arena_bytes])
         storage = relax.op.memory.alloc_storage(size, device, scope, "uint8")
         storage = self.builder_.emit(storage, "storage")
         zero = tirx.IntImm("int64", 0)

@@ -16,7 +16,7 @@ from tvm.script import tirx as T
 
 from relay_passes.plan_memory import PLACE, _offsets, _Span
 from relay_passes.transform import PlanMemory
-from tvm_stitch.memory import peak_bytes
+from tvm_stitch.memory import _STORAGE, _calls, peak_bytes
 
 
 def most_alive(spans: list[_Span]) -> int:
@@ -104,6 +104,13 @@ def test_views_and_tuples_keep_their_tensors_alive():
     assert at["b"] not in (at["d"], at["e"])  # read through its view, behind `d`
     assert at["a"] in (at["d"], at["e"])  # dead when they are made
     assert len(set(at.values())) == 2
+
+
+def test_the_arena_is_of_other_pages_than_the_result():
+    """TVM's allocator tells buffers apart by their pages, and would let the two change places."""
+    made = PlanMemory()(Lowered)
+    (storage,) = _calls(made["main"], _STORAGE)
+    assert int(storage[1].args[0].values[0]) == 2 * 64 * 4 + 4096
 
 
 def test_planning_again_finds_nothing():
