@@ -1,4 +1,4 @@
-"""Rows of a product that lie a page apart are packed: when, and that no bit of a result changes."""
+"""Rows of a product that lie a page apart: few and wide ones, or packed. No bit changes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 import stitch_case as sc
 from stitch_tir import statements
 from test_elementwise_code import run
-from tvm import te, tirx
+from tvm import relax, te, tirx
 
+from relay_passes.pack_weights import PackWeights
 from tir_schedules.cpu.plan import LoopGroup, Phase, Plan
 from tir_schedules.cpu.row_packing import packable
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
@@ -19,7 +20,7 @@ ALIASING = replace(sc.device(2).profile, aliasing_ns=1.0)
 DEVICE = replace(sc.device(2), vector_bytes=64, l1_bytes=32 << 10, profile=ALIASING)
 
 
-def product(rows: int, depth: int, columns: int = 64, dtype: str = "float32") -> tirx.PrimFunc:
+def product(rows: int, depth: int, columns: int = 32, dtype: str = "float32") -> tirx.PrimFunc:
     x = te.placeholder((rows, depth), dtype, "x")
     w = te.placeholder((depth, columns), dtype, "w")
     k = te.reduce_axis((0, depth), "k")
@@ -69,12 +70,14 @@ def loads(plan: Plan) -> list[str]:
     [
         (product(28, 1024), ["x"]),
         (product(28, 3072), ["x"]),
-        (product(28, 512, dtype="float64"), ["x"]),
+        (product(28, 512, columns=16, dtype="float64"), ["x"]),
+        (product(28, 1024, columns=96), ["x"]),
+        (product(28, 1024, columns=64), []),  # six rows are
         (product(28, 1000), []),
         (product(28, 512), []),  # 7 of 14 rows a set, which 8 ways hold
         (product(8, 1024), []),
         (product(9, 1024), ["x"]),
-        (chain(28, 1024), ["x", "made"]),
+        (chain(28, 1024), ["made"]),
         (chain(28, 1040), []),
     ],
 )
@@ -85,13 +88,90 @@ def test_rows_are_packed_that_no_set_of_the_first_cache_holds(func, packed):
 
 
 def test_more_ways_hold_more_rows():
-    assert loads(plan_prim_func(product(28, 1024), replace(DEVICE, l1_bytes=64 << 10))) == []
+    larger = replace(DEVICE, l1_bytes=64 << 10)
+    for columns in (32, 64):
+        plan = plan_prim_func(product(28, 1024, columns), larger)
+        assert loads(plan) == []
+        assert shapes(plan) == [(14, 32)]
+
+
+def shapes(plan: Plan) -> list[tuple[int, int]]:
+    return [(g.rows, g.lanes) for p in plan.phases for g in p.groups]
+
+
+@pytest.mark.parametrize(
+    ("func", "expected"),
+    [
+        (product(28, 1024, columns=64), (6, 64)),
+        (product(28, 1024, columns=192), (6, 64)),
+        (product(27, 1024, columns=64), (6, 64)),
+        (product(28, 512, columns=32, dtype="float64"), (6, 32)),
+        (product(28, 1024, columns=96), (14, 32)),
+        (product(28, 1000, columns=64), (14, 32)),
+        (product(28, 512, columns=64), (14, 32)),
+    ],
+)
+def test_rows_that_collide_are_few_and_wide_where_they_fill_strips(func, expected):
+    assert shapes(plan_prim_func(func, DEVICE)) == [expected]
+    even = replace(DEVICE, profile=replace(ALIASING, aliasing_ns=0.0))
+    assert shapes(plan_prim_func(func, even)) == [
+        (14, expected[1] // (1 if expected[0] == 14 else 2))
+    ]
+
+
+@pytest.mark.parametrize(("values", "rows"), [(1, 5), (2, 4)])
+@pytest.mark.parametrize("extent", [11, 12])
+def test_what_an_epilogue_reads_of_a_row_takes_registers_of_wide_tiles(values, rows, extent):
+    x = te.placeholder((extent, 1024), "float32", "x")
+    w = te.placeholder((1024, 64), "float32", "w")
+    scales = te.placeholder((values, extent), "float32", "scales")
+    bias = te.placeholder((64,), "float32", "bias")
+    k = te.reduce_axis((0, 1024), "k")
+    made = te.compute((extent, 64), lambda i, j: te.sum(x[i, k] * w[k, j], k), "made")
+
+    def value(i: tirx.Var, j: tirx.Var) -> tirx.Expr:
+        scaled = made[i, j] + bias[j]
+        for number in range(values):
+            scaled = scaled * scales[number, i]
+        return te.abs(scaled)
+
+    out = te.compute((extent, 64), value, "out")
+    func = te.create_prim_func([x, w, scales, bias, out])
+    plan = plan_prim_func(func, DEVICE)
+    (group,) = (g for p in plan.phases for g in p.groups)
+    assert group.lanes == 64
+    assert group.epilogue is not None
+    assert group.rows <= rows
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal([int(n) for n in p.ty.shape]).astype("float32")
+            for p in func.params]  # fmt: skip
+    run(emit_plan(plan, func), *args)
+    a, b, each, c, got = (arg.astype(np.float64) for arg in args)
+    expected = np.abs((a @ b + c) * each.prod(0)[:, None])
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "dtype"), [(13, 64, "float32"), (29, 192, "float32"), (7, 32, "float64")]
+)
+def test_wide_tiles_sum_what_others_do(rows, columns, dtype):
+    func = product(rows, 4096 // np.dtype(dtype).itemsize, columns, dtype)
+    rng = np.random.default_rng(0)
+    x, w = (
+        rng.standard_normal([int(n) for n in p.ty.shape]).astype(dtype) for p in func.params[:2]
+    )
+    expected = np.abs(x).astype(np.float64) @ w
+    for device in (DEVICE, replace(DEVICE, l1_bytes=64 << 10)):
+        got = np.full((rows, columns), np.nan, dtype)
+        run(emit_plan(plan_prim_func(func, device), func), x, w, got)
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(
     "func",
     [
-        *(product(rows, depth) for rows in (2, 13, 29) for depth in (32, 47, 1024)),
+        *(product(rows, depth, columns=64) for rows in (2, 13, 29) for depth in (32, 47, 1024)),
+        product(13, 1024),
         product(15, 100, columns=33),
         product(15, 77, dtype="float64"),
         chain(17, 96),
@@ -114,6 +194,29 @@ def test_packed_rows_change_no_bit(func):
     for weight in weights:
         expected = expected @ weight
     np.testing.assert_allclose(packed, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns", "panels"),
+    [
+        (28, 1024, 128, (2, 1024, 64)),
+        (28, 1024, 96, (3, 1024, 32)),
+        (28, 1000, 128, (4, 1000, 32)),
+        (1, 1024, 128, (4, 1024, 32)),
+    ],
+)
+def test_weights_are_packed_as_wide_as_the_tile_that_reads_them(rows, depth, columns, panels):
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((rows, depth), "float32"))
+    weight = np.random.default_rng(0).standard_normal((depth, columns)).astype("float32")
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            made = builder.emit_output(relax.op.matmul(x, relax.const(weight)))
+        builder.emit_func_output(made)
+    packed = PackWeights(DEVICE)(builder.get())
+    bound = [b.value for block in packed["main"].body.blocks for b in block.bindings]
+    (call,) = (v for v in bound if getattr(v.op, "name", "") == "relax.call_tir")
+    assert tuple(int(n) for n in call.args[1].fields[1].ty.shape) == panels
 
 
 def test_a_line_of_each_row_is_copied_and_the_rest_is_read_as_it_lies():
@@ -145,12 +248,12 @@ def test_rows_of_a_tile_buffer_are_as_far_apart_as_there(heads, packed):
     depth = 1024 // heads
     x = te.placeholder((heads, 28, 64), "float32", "x")
     w = te.placeholder((heads, 64, depth), "float32", "w")
-    v = te.placeholder((heads, depth, 64), "float32", "v")
+    v = te.placeholder((heads, depth, 32), "float32", "v")
     k, m = te.reduce_axis((0, 64), "k"), te.reduce_axis((0, depth), "m")
     made = te.compute(
         (28, heads, depth), lambda i, h, j: te.sum(x[h, i, k] * w[h, k, j], k), "made"
     )
-    out = te.compute((28, heads, 64), lambda i, h, j: te.sum(made[i, h, m] * v[h, m, j], m), "out")
+    out = te.compute((28, heads, 32), lambda i, h, j: te.sum(made[i, h, m] * v[h, m, j], m), "out")
     plan = plan_prim_func(te.create_prim_func([x, w, v, out]), DEVICE)
     assert len(plan.phases) == 1
     assert loads(plan) == packed

@@ -25,6 +25,7 @@ from .row_blocks import (
     ROW_BLOCKS,
     even_chunk,
     most_rows,
+    registers_across,
     row_chunk,
     rows_of,
 )
@@ -166,7 +167,7 @@ def tile_atoms(
     """
     if tile.row not in common:
         return _strips_of_lanes(tile, common, device)
-    rows = rows_of(tile.row.extent, device)
+    rows = rows_of(tile.row.extent, device, registers=_registers(tile, device))
     if tile.lane not in common:
         return _whole_lanes(tile, rows, common, device)
     others = math.prod(a.extent for a in common if a not in (tile.row, tile.lane))
@@ -194,6 +195,14 @@ def tile_atoms(
         chunks[tile.row] = even_chunk(tile.row.extent, chunk, _count(weight, chunks), device)
     stays = moving + weight if rows_stay else weight + moving
     return (*unknown, *batch, *stays), chunks
+
+
+def _registers(tile: RegisterTile, device: Device) -> int:
+    if tile.whole_row:
+        return LANE_REGISTERS
+    apart = abs(tile.moving.stride(tile.row) or 0)
+    dtype = tile.moving.tensor.dtype
+    return registers_across(tile.row.extent, apart, tile.lane.extent, dtype, device)
 
 
 def _count(atoms: list[Atom], chunks: dict[Atom, int]) -> int:

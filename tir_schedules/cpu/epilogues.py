@@ -33,16 +33,22 @@ def _with_epilogue(tile: LoopGroup, epilogue: LoopGroup, phase: Phase, device: D
     if epilogue.dims[-1] is not lane:
         dims = tuple(d for d in tile.dims if d in epilogue.dims)
         epilogue = LoopGroup(epilogue.nodes, dims, tile.lanes, len(dims) - 1)
+    reads = values_of_rows(epilogue, row, lane)
+    if reads and tile.is_product:
+        rows = rows_of(phase.inner_extent(row), device, reads)
+        tile = replace(tile, rows=min(tile.rows, rows))
+    return replace(tile, epilogue=epilogue)
+
+
+def values_of_rows(epilogue: LoopGroup, row: Atom, lane: Atom) -> int:
+    """Return how many values an epilogue reads that are one for all lanes of a row."""
     reads = {
         (id(a.tensor), a.index)
         for n in epilogue.nodes
         for a in n.reads.values()
         if a.stride(row) and a.stride(lane) == 0
     }
-    if reads and tile.is_product:
-        rows = rows_of(phase.inner_extent(row), device, len(reads))
-        tile = replace(tile, rows=min(tile.rows, rows))
-    return replace(tile, epilogue=epilogue)
+    return len(reads)
 
 
 def _is_epilogue(group: LoopGroup, tile: LoopGroup, space: Space, device: Device) -> bool:

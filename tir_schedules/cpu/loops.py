@@ -16,7 +16,7 @@ from .epilogues import is_of_product, with_epilogues
 from .padding import bounds_of, padding_of
 from .plan import LoopGroup, Phase
 from .row_blocks import rows_of
-from .row_packing import packed_rows
+from .row_packing import with_rows_apart
 from .transposed import lanes_across, sides
 from .vectors import lanes_for, vector_atom
 from .windows import window_of, window_rows
@@ -54,7 +54,7 @@ def group_loops(
         home[id(node)] = position
     groups = with_epilogues([_finish(nest, phase, device) for nest in nests], space, phase, device)
     groups = tuple(_with_long_rows(group, phase, device) for group in groups)
-    return tuple(replace(g, packed=packed_rows(g, phase, device)) for g in groups)
+    return tuple(with_rows_apart(group, phase, device) for group in groups)
 
 
 def _is_crowded(nest: _Nest, node: Node, space: Space) -> bool:

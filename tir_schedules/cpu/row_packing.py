@@ -1,34 +1,58 @@
-"""Rows of a register tile that lie a page apart: packed side by side, some steps at a time.
+"""Rows of a register tile that lie a page apart: fewer and wider ones, or packed side by side.
 
 All lines of a column of such rows are of one set of L1, which holds fewer than a tile has rows:
-each step misses for all of them. Of a packed line every step of it hits. BLIS packs whole panels
-of that operand for it (Goto, van de Geijn, "Anatomy of high-performance matrix multiplication");
-here a line of each row is enough, for weights are packed already.
+each step misses for all of them. A tile of six rows and four registers fits. Where the lanes are
+too few for it rows are packed, some steps at a time: of a packed line every step of it hits. BLIS
+packs whole panels of that operand (Goto, van de Geijn, "Anatomy of high-performance matrix
+multiplication"); here a line of each row is enough, for weights are packed already. But a line is
+stored and loaded for each panel: 6 % of a product.
 """
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 
 from ..analysis.atoms import Access, Atom
 from ..analysis.expr import Load, dtype_bytes
 from ..device import LINE_BYTES, Device
+from .epilogues import values_of_rows
+from .padding import bounds_of
 from .plan import LoopGroup, Phase, buffer_atoms, buffer_stride
+from .row_blocks import WIDE_REGISTERS, collide, registers_across, rows_of, wide_lanes
 
-_PAGE_BYTES = 4096  # a way of L1: its sets are picked by what an address is within a page
 
+def with_rows_apart(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup:
+    """Return a register tile whose rows do not collide: the same if they don't, or wide, or packed.
 
-def packed_rows(group: LoopGroup, phase: Phase, device: Device) -> Load | None:
-    """Return what a register tile reads row by row if packing its rows first takes less time."""
-    if device.profile.aliasing_ns <= 0:
-        return None
+    Wide are those of whole strips of twice the lanes, without the borders of an image.
+    """
     load = packable(group, phase)
     if load is None:
+        return group
+    (node,), row, lane = group.nodes, group.dims[group.strip_level - 1], group.dims[-1]
+    apart, dtype = _row_stride(node.reads[load], row, phase), load.dtype
+    if registers_across(row.extent, apart, lane.extent, dtype, device) == WIDE_REGISTERS:
+        wide = _wide(group, phase, device)
+        if wide is not None:
+            return wide
+    packs = collide(group.rows, apart * dtype_bytes(dtype), device)
+    return replace(group, packed=load) if packs else group
+
+
+def _wide(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup | None:
+    """Return a register tile of few and wide rows, None if they fill no strips in a tile."""
+    (node,), lane = group.nodes, group.dims[-1]
+    lanes = wide_lanes(node.stage.value.dtype, device)
+    if phase.inner_extent(lane) % lanes or bounds_of(node) is not None:
         return None
-    (node,) = group.nodes
-    apart = _row_stride(node.reads[load], group.dims[group.strip_level - 1], phase)
-    places = _PAGE_BYTES // math.gcd(apart * dtype_bytes(load.dtype), _PAGE_BYTES)
-    return load if -(-group.rows // places) > device.l1_bytes // _PAGE_BYTES else None
+    row, reads = group.dims[group.strip_level - 1], 0
+    count = phase.inner_extent(row)
+    if group.beside is not None:
+        count *= phase.inner_extent(group.beside)
+    if group.epilogue is not None:
+        reads = values_of_rows(group.epilogue, row, lane)
+    rows = rows_of(count, device, reads, registers=WIDE_REGISTERS)
+    return replace(group, lanes=lanes, rows=rows)
 
 
 def packable(group: LoopGroup, phase: Phase) -> Load | None:
