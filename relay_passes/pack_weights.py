@@ -149,7 +149,7 @@ class _Packer(relax.PyExprMutator):
             return call
         # Of wide panels blocks are as deep: those of 2048 x 2048 are 5 % faster whole, half of L2.
         block = depth_block(depth, shape_of(x)[-2], lanes, self._device)
-        if registers_across(shape_of(x)[-2], depth, columns, dtype, self._device) > LANE_REGISTERS:
+        if self._is_wide(shape_of(x)[-2], depth, columns, dtype):
             lanes, extra = wide_lanes(dtype, self._device), 0
         blocks = (*batch, depth, (columns + extra) // lanes, lanes)
         last = len(batch)
@@ -161,6 +161,9 @@ class _Packer(relax.PyExprMutator):
 
         whole = self.builder_.call_te(compute, x, panels, primfunc_name_hint="packed_matmul")
         return self._cut(whole, [*shape_of(x)[:-1], columns + extra], shape_of(call))
+
+    def _is_wide(self, rows: int, apart: int, columns: int, dtype: str) -> bool:
+        return registers_across(rows, apart, columns, dtype, self._device) > LANE_REGISTERS
 
     def _most_padding(self, weight: relax.Expr) -> int:
         """Return how many columns repay one that is padded: fewer if each step is a page away."""
@@ -187,7 +190,12 @@ class _Packer(relax.PyExprMutator):
             function, extra = convolution.convolve_depthwise, 0
             name = "convolve_depthwise"
         else:
-            lanes, extra = self._panels.lanes(channels // groups, groups, str(weight.ty.dtype))
+            dtype = str(weight.ty.dtype)
+            lanes, extra = self._panels.lanes(channels // groups, groups, dtype)
+            if set(sizes) == {1} and not any((*at.before, *at.after)):
+                pixels, apart = math.prod(shape_of(call)[1:-1]), shape_of(x)[-1] * at.strides[-1]
+                if self._is_wide(pixels, apart, channels // groups, dtype):
+                    lanes, extra = wide_lanes(dtype, self._device), 0
             blocks = ((channels + extra) // lanes, lanes, depth, *sizes)
             order, edges = (0, *(t + 1 for t in taps), 2, 1), [0, extra] + [0, 0] * (1 + len(taps))
             kernel = self._panels.laid_out(weight, blocks, order, edges)

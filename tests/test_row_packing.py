@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -206,17 +207,42 @@ def test_packed_rows_change_no_bit(func):
     ],
 )
 def test_weights_are_packed_as_wide_as_the_tile_that_reads_them(rows, depth, columns, panels):
-    builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((rows, depth), "float32"))
-    weight = np.random.default_rng(0).standard_normal((depth, columns)).astype("float32")
+    assert panels_of(x, relax.op.matmul, (depth, columns)) == panels
+
+
+@pytest.mark.parametrize(
+    ("channels", "taps", "step", "panels"),
+    [
+        (1024, 1, 1, (2, 1, 1, 1024, 64)),
+        (512, 1, 2, (2, 1, 1, 512, 64)),
+        (512, 1, 1, (4, 1, 1, 512, 32)),
+        (1024, 3, 2, (4, 3, 3, 1024, 32)),  # between borders
+    ],
+)
+def test_kernels_of_single_pixels_are_packed_alike(channels, taps, step, panels):
+    x = relax.Var("x", relax.TensorType((1, 14, 14, channels), "float32"))
+
+    def convolve(x: relax.Expr, weight: relax.Expr) -> relax.Expr:
+        return relax.op.nn.conv2d(x, weight, step, taps // 2, data_layout="NHWC")
+
+    assert panels_of(x, convolve, (128, channels, taps, taps)) == panels
+
+
+def panels_of(
+    x: relax.Var, op: Callable[[relax.Expr, relax.Expr], relax.Expr], shape: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the shape that a weight of an op has when it is packed."""
+    builder = relax.BlockBuilder()
+    weight = np.random.default_rng(0).standard_normal(shape).astype("float32")
     with builder.function("main", [x]):
         with builder.dataflow():
-            made = builder.emit_output(relax.op.matmul(x, relax.const(weight)))
+            made = builder.emit_output(op(x, relax.const(weight)))
         builder.emit_func_output(made)
     packed = PackWeights(DEVICE)(builder.get())
     bound = [b.value for block in packed["main"].body.blocks for b in block.bindings]
     (call,) = (v for v in bound if getattr(v.op, "name", "") == "relax.call_tir")
-    assert tuple(int(n) for n in call.args[1].fields[1].ty.shape) == panels
+    return tuple(int(n) for n in call.args[1].fields[1].ty.shape)
 
 
 def test_a_line_of_each_row_is_copied_and_the_rest_is_read_as_it_lies():
