@@ -114,7 +114,8 @@ def test_a_row_in_place_takes_the_memory_of_one_tensor():
     report = sc.compiled(unary(*names).model(), fusion="none").model.report
     tensor = 8 * 32 * 4
     assert report.peak_bytes_unshared == len(names) * tensor
-    assert report.peak_bytes == 2 * tensor  # all intermediates, and the result
+    arena = tensor + 4096  # all intermediates; the page tells it from the result, as large
+    assert report.peak_bytes == arena + tensor
     assert f"{len(names) - 2} written over an operand" in str(report)
 
 
