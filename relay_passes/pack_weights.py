@@ -194,7 +194,9 @@ class _Packer(relax.PyExprMutator):
             lanes, extra = self._panels.lanes(channels // groups, groups, dtype)
             if set(sizes) == {1} and not any((*at.before, *at.after)):
                 pixels, apart = math.prod(shape_of(call)[1:-1]), shape_of(x)[-1] * at.strides[-1]
-                if self._is_wide(pixels, apart, channels // groups, dtype):
+                wide = self._is_wide(pixels, apart, channels // groups, dtype)
+                panel = depth * wide_lanes(dtype, self._device) * dtype_bytes(dtype)
+                if wide and panel <= self._device.l2_bytes // 4:
                     lanes, extra = wide_lanes(dtype, self._device), 0
             blocks = ((channels + extra) // lanes, lanes, depth, *sizes)
             order, edges = (0, *(t + 1 for t in taps), 2, 1), [0, extra] + [0, 0] * (1 + len(taps))

@@ -218,6 +218,7 @@ def test_weights_are_packed_as_wide_as_the_tile_that_reads_them(rows, depth, col
         (512, 1, 2, (2, 1, 1, 512, 64)),
         (512, 1, 1, (4, 1, 1, 512, 32)),
         (1024, 3, 2, (4, 3, 3, 1024, 32)),  # between borders
+        (4096, 1, 1, (4, 1, 1, 4096, 32)),  # a wide panel would take half of L2
     ],
 )
 def test_kernels_of_single_pixels_are_packed_alike(channels, taps, step, panels):
