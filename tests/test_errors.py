@@ -155,6 +155,11 @@ def test_an_unwritable_output_folder(cli, compiled):
     _fails(cli(*command, compiled / "x.npy"), "x.npy")
 
 
+def test_a_dump_into_a_file_is_refused(cli, model):
+    _fails(cli("compile", model, "-o", "out.so", "--dump-ir", model), "File exists", "--dump-ir")
+    assert os.listdir() == [model]
+
+
 def test_no_compiler_is_told_before_any_work(cli, model, monkeypatch):
     monkeypatch.setattr(tvm_stitch.api, "import_model", None)
     monkeypatch.setenv("PATH", "")

@@ -184,6 +184,34 @@ def test_an_output_that_cannot_be_written_is_told(model, tmp_path, where):
     assert os.listdir(tmp_path) == []
 
 
+def test_an_output_that_is_no_regular_file_is_told_and_stays(model, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "device").symlink_to("/dev/null")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "nowhere").symlink_to("no/such/folder/model.so")
+    before = {path: path.lstat() for path in tmp_path.iterdir()}
+    for path in before:
+        with pytest.raises(StitchError, match="cannot be written"):
+            artifact.check_writable(path)
+        with pytest.raises(StitchError, match="cannot be written"):
+            model.export(path)
+    assert {path: path.lstat() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_to_a_file_stays_and_the_file_is_written(model, tmp_path, there):
+    (tmp_path / "elsewhere").mkdir()
+    file, link = tmp_path / "elsewhere/model.so", tmp_path / "link.so"
+    if there:
+        file.write_text("before")
+    link.symlink_to("elsewhere/model.so")
+    artifact.check_writable(link)
+    model.export(link)
+    assert link.is_symlink()
+    assert not file.is_symlink()
+    assert tvm_stitch.load(file).meta == tvm_stitch.load(link).meta == model.meta
+
+
 def test_a_file_may_be_named_without_a_folder(model, tmp_path, monkeypatch, x):
     monkeypatch.chdir(tmp_path)
     model.export("model.so")

@@ -23,6 +23,7 @@ from relay_passes.transform import (
 from tir_schedules import ApplyStitchSchedules
 from tir_schedules.device import Device
 from tir_schedules.profile import Profile
+from tvm_stitch.errors import StitchError
 from tvm_stitch.lowered_report import build_report
 from tvm_stitch.report import Report
 
@@ -128,5 +129,8 @@ def _passes(
 
 
 def _dump(mod: IRModule, folder: Path, name: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(mod.script(show_meta=True))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(mod.script(show_meta=True))
+    except OSError as error:
+        raise StitchError(folder, error.strerror, "choose another --dump-ir folder") from None

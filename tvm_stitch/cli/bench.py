@@ -14,6 +14,7 @@ from tvm_stitch.profiling.harness import Crew, Row, compare
 from tvm_stitch.profiling.inputs import random_inputs
 from tvm_stitch.profiling.peers import AGAINST, OURS, PEERS, Job
 from tvm_stitch.profiling.table import render
+from tvm_stitch.runtime.artifact import atomically, check_writable
 
 
 def add_parser(commands) -> None:
@@ -35,8 +36,8 @@ def run(args: argparse.Namespace) -> None:
     peers = [row for name in named for row in AGAINST[name]]
     if args.against is not None:
         refuse_missing(peers)
-    if args.json and (args.json.is_dir() or not os.access(args.json.parent, os.W_OK)):
-        raise StitchError(args.json, "it cannot be written", "give another --json")
+    if args.json is not None:
+        check_writable(args.json)
     threads = args.threads or available_cpus()
     shapes = dict(args.shape)
     inputs = random_inputs(args.model, shapes)
@@ -47,12 +48,13 @@ def run(args: argparse.Namespace) -> None:
         rows = compare(crew, job, inputs, [OURS, *peers], args.budget, sets=args.sets)
     print(f"{args.model}: {threads} threads, load {load:.1f} before, {_kernels(rows)}")
     print(render(rows))
-    if args.json:
+    if args.json is not None:
         record = {"model": str(args.model), "threads": threads, "target": args.target}
         record |= {"load_before": load}
         record |= {"shapes": {name: value.shape for name, value in inputs.items()}}
         record |= {"sets": args.sets, "rows": [row.to_json() for row in rows]}
-        args.json.write_text(json.dumps(record, indent=2) + "\n")
+        with atomically(args.json) as file:
+            file.write(f"{json.dumps(record, indent=2)}\n".encode())
 
 
 def refuse_missing(peers: list[str]) -> None:

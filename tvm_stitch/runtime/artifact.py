@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import stat
 import struct
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -218,23 +219,19 @@ def check_cpu(given: object, meta: Meta) -> None:
 
 def check_writable(path: Path) -> None:
     """Raise StitchError if `atomically(path)` would fail; leaves nothing behind."""
-    with _told(path):
-        if path.is_dir():
-            raise IsADirectoryError(0, "is a directory")
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+    with _told(path), tempfile.TemporaryFile(dir=_regular(path).parent):
+        pass
 
 
 @contextmanager
 def atomically(path: Path) -> Iterator:
     """Open a file that becomes `path` when the block ends, and vanishes if the block raises.
 
-    Raises: StitchError if it cannot be written.
+    A symbolic link stays, and what it points to is written. Raises: StitchError if it cannot be.
     """
     with _told(path):
-        if path.is_dir():
-            raise IsADirectoryError(0, "is a directory")
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        path = _regular(path)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tvm-stitch-")
         with ExitStack() as undo:  # of whatever raises, Ctrl-C too
             undo.callback(os.unlink, name)
             with os.fdopen(handle, "wb") as file:
@@ -244,6 +241,23 @@ def atomically(path: Path) -> Iterator:
             os.chmod(name, 0o777 & ~umask)
             os.replace(name, path)
             undo.pop_all()
+
+
+def _regular(path: Path) -> Path:
+    """Return the file that `path` leads to, there or not.
+
+    Raises: OSError if what is there is no regular file: replacing /dev/null would harm the system.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return target
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(0, "is a directory")
+    if not stat.S_ISREG(mode):
+        raise OSError(0, "is not a regular file")
+    return target
 
 
 @contextmanager
