@@ -147,7 +147,7 @@ def _finish(nest: _Nest, phase: Phase, device: Device) -> LoopGroup:
     level = last
     if lanes > 1:
         level = _strip_level(nest, phase)
-    apart = [d for d in dims if any(d in guards.told_apart(n) for n in nodes)]
+    apart = [d for d in phase.whole(dims) if any(d in guards.told_apart(n) for n in nodes)]
     if lanes > 1 and apart and level == last and dims[-1 - len(apart) : -1] == tuple(apart):
         level = last - len(apart)
     if level < last and not any(n.reduced for n in nodes):
@@ -207,6 +207,8 @@ def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) ->
     window = window_of(node, lane)
     if window is None or not {window.row, window.tap} <= set(dims):
         return None
+    if window.tap in phase.chunks:
+        return None  # taps are emitted one by one, in each tile the same
     lanes = lanes_of(device, phase.inner_extent(lane), node.stage.value.dtype)
     rows = window_rows(node, window, lane, lanes, phase.inner_extent(window.row), device)
     if rows == 1:

@@ -65,7 +65,7 @@ class Nest:
         self.rows, self.row = 1, 0
         self.active: tuple[int, ...] = (0,)
         self.padding = padding_of(group, phase)
-        self.told_apart = {a for n in group.nodes for a in guards.told_apart(n)}
+        self.told_apart = set(phase.whole(a for n in group.nodes for a in guards.told_apart(n)))
 
     def behind(self) -> Nest | None:
         """Return the nest of the group's epilogue, if it has one."""

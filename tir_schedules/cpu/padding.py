@@ -99,6 +99,8 @@ def padding_of(group: LoopGroup, phase: Phase) -> Padding | None:
         line = None
     if line in phase.chunks or any(not _is_short(b, line, taps) for b in lined):
         return None
+    if any(_tap(b, line) in phase.chunks for b in lined):
+        return None  # taps are emitted one by one, in each tile the same
     value, _ = padded_sum(node.stage)
     return Padding(value, bounds, line)
 

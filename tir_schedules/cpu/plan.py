@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..analysis.atoms import Atom, Node, Space
@@ -117,6 +117,10 @@ class Phase:
     def inside(self, atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
         """Return those of `atoms` that a loop inside the tile walks."""
         return tuple(a for a in atoms if a not in self.tile or a in self.chunks)
+
+    def whole(self, atoms: Iterable[Atom]) -> tuple[Atom, ...]:
+        """Return those of `atoms` that no tile has a part of: emitted one by one, from 0 on."""
+        return tuple(a for a in atoms if a not in self.tile)
 
     def inner_extent(self, atom: Atom) -> int:
         return self.chunks.get(atom, atom.extent)

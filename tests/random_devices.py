@@ -1,0 +1,76 @@
+"""Devices nobody built, on which small kernels meet the decisions that large ones meet elsewhere.
+
+Caches of a few KiB, parallel regions that cost nothing and thresholds drawn at random cut small
+tensors into phases, tiles, chunks and partial sums, so that each rule meets each other's leavings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+from random import Random
+from unittest import mock
+
+from tvm.target import Target
+
+from tir_schedules.device import Device
+from tir_schedules.profile import Profile, default_profile
+from tir_schedules.profile.thresholds import Thresholds
+
+MCPUS = ("znver4", "rocketlake", "x86-64-v3")
+L1_BYTES, L2_BYTES = (2 << 10, 32 << 10), (4 << 10, 16 << 10, 64 << 10, 256 << 10, 2 << 20)
+KIB = 1 << 10
+
+
+def random_device(rng: Random, threads: int = 2, vector_bytes: int | None = None) -> Device:
+    """Return a device with the caches, costs and thresholds of none."""
+    width = vector_bytes or rng.choice((64, 64, 32, 16))
+    l2 = rng.choice(L2_BYTES)
+    l1, l3 = min(l2, rng.choice(L1_BYTES)), max(4 * l2, rng.choice((64 * KIB, 8192 * KIB)))
+    return Device("none", threads, l1, l2, l3, width, _profile(rng, width))
+
+
+def small_device(threads: int = 2, vector_bytes: int = 64, **thresholds: int) -> Device:
+    """Return a device on which any work is worth cutting, with these thresholds."""
+    profile = default_profile(MCPUS[0], vector_bytes)
+    turns = {"cut_regions": 1, "spread_regions": 1, "tile_regions": 1, **thresholds}
+    changed = dataclasses.replace(profile.thresholds, **turns)
+    profile = dataclasses.replace(profile, thresholds=changed, region_ns={2: 0.5})
+    return Device("none", threads, 32 * KIB, 1024 * KIB, 8192 * KIB, vector_bytes, profile)
+
+
+@contextmanager
+def on_device(device: Device) -> Iterator[None]:
+    """Compile for that device, whatever the target says of itself."""
+
+    def detect(cls: type, target: Target, threads=None, profile=None) -> Device:
+        del cls, profile
+        mcpu = str(target.export().get("mcpu") or "generic")
+        return dataclasses.replace(device, mcpu=mcpu, threads=threads or device.threads)
+
+    with mock.patch.object(Device, "detect", classmethod(detect)):
+        yield
+
+
+def _profile(rng: Random, vector_bytes: int) -> Profile:
+    profile = default_profile(rng.choice(MCPUS), vector_bytes)
+    thresholds = Thresholds(
+        tiles=rng.choice((2, 4, 8, 16, 64)),
+        least_tiles=rng.choice((1, 2, 4, 16)),
+        crossing_bytes=rng.choice((1, 64, 1024)) * KIB,
+        strip_bytes=rng.choice((64, 640, 4096)),
+        spread_regions=rng.choice((1, 4)),
+        cut_regions=rng.choice((1, 1, 4, 32)),
+        tile_regions=rng.choice((1, 4, 24, 48)),
+        online_keys=rng.choice((4, 16, 64, 1024)),
+    )
+    return dataclasses.replace(
+        profile,
+        thresholds=thresholds,
+        region_ns={2: rng.choice((0.5, 10.0, 100.0, 833.0))},
+        handover_ns={2: rng.choice((0.001, 0.1))},
+        call_ns=rng.choice((1.0, 216.0, 5000.0)),
+        fold_ns=rng.choice((1.0, 6.5)),
+        aliasing_ns=rng.choice((0.0, 3.9, 100.0)),
+    )
