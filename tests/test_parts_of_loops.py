@@ -7,6 +7,7 @@ leaves partial results is, each tile would do them all and read past its operand
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from random_devices import small_device
 from test_elementwise_code import run
 from tvm import te, tirx
@@ -79,3 +80,35 @@ def test_positions_told_apart_are_right_where_a_tile_has_some_of_them():
     expected = np.tanh(near)
     expected[1], expected[6] = near[1] * 2, np.sqrt(near[6])
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [3, 4, 5, 8])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_rows_that_one_loop_of_taps_leaves_out_are_left_out_by_the_next(size, stride):
+    """Few pixels seem to share lines with taps across, which took what taps along leave out."""
+    made, channels = (size - 1) // stride + 1, 32
+    x = te.placeholder((size, size, channels), "float32", "x")
+    weight = te.placeholder((3, 3, channels), "float32", "weight")
+    down, along = te.reduce_axis((0, 3), "down"), te.reduce_axis((0, 3), "along")
+
+    def term(i: te.Var, j: te.Var, c: te.Var) -> te.Expr:
+        line, pixel = i * stride + down, j * stride + along
+        inside = tirx.all(line >= 1, line < size + 1, pixel >= 1, pixel < size + 1)
+        image = tirx.if_then_else(inside, x[line - 1, pixel - 1, c], 0.0)
+        return image * weight[down, along, c]
+
+    shape = (made, made, channels)
+    near = te.compute(shape, lambda i, j, c: te.sum(term(i, j, c), axis=[down, along]), "near")
+    rows, columns = te.reduce_axis((0, made), "rows"), te.reduce_axis((0, made), "columns")
+    out = te.compute(
+        (channels,), lambda c: te.max(near[rows, columns, c], axis=[rows, columns]), "out"
+    )
+    given, weights = random(size, size, channels), random(3, 3, channels)
+    func = te.create_prim_func([x, weight, out])
+    plan, got = result_of(func, given, weights, shape=(channels,), least_tiles=1, tiles=1)
+    assert plan.phases[0].groups[0].window is not None
+    wide = np.pad(given.astype("float64"), ((1, 1), (1, 1), (0, 0)))
+    expected = np.zeros(shape)
+    for i, j in np.ndindex(made, made):
+        expected[i, j] = (wide[i * stride :, j * stride :][:3, :3] * weights).sum((0, 1))
+    np.testing.assert_allclose(got, expected.max((0, 1)), rtol=1e-5, atol=1e-5)

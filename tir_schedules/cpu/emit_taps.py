@@ -50,12 +50,16 @@ def one_by_one(nest: Nest, atom: Atom, bounds: list[Bound], emit: Body) -> list[
 
 
 def window_taps(nest: Nest, window: Window, bounds: list[Bound], emit: Body) -> list[tirx.Stmt]:
-    """Emit the taps of a block of rows inside the image, those of one line after each other."""
+    """Emit the taps of a block of rows inside the image, those of one line after each other.
+
+    Loops over other taps around this one may have left some of the rows outside.
+    """
     position = nest.position
     row, tap = position.loops[window.row], position.loops[window.tap]
     out: list[tirx.Stmt] = []
     for number, at in window.points(nest.rows):
-        if all(nest.padding.holds(b, int(row) + number, at) for b in bounds):
+        inside = (nest.padding.holds(b, int(row) + number, at) for b in bounds)
+        if number in nest.active and all(inside):
             nest.row = number
             position.loops[window.row] = total([(1, row)], number)
             position.loops[window.tap] = tirx.IntImm(INDEX, at)
