@@ -2,9 +2,12 @@
 
     python scripts/check_all.py                         # writes docs/results/check_all.json
     python scripts/check_all.py --only models,random --budget 600 -o /tmp/check.json
+    python scripts/check_all.py --budget 600 --rest     # what runs of this commit left
 
-The record names the commit, so a tree that differs from it is refused. Exits with 1 if anything is
-wrong or was not run.
+Each run shuffles the cases and draws random ones from a seed that it prints and records: a run
+that its budget ends is a fair sample, and runs of one commit add up in the record. `--seed N` is
+run N again. The record names the commit, so a tree that differs from it is refused. Exits with 1
+if anything is wrong or was not run.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from checks import ROOT, crew, record, worker
+from checks import ROOT, crew, record, sample, worker
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -31,8 +34,13 @@ def main() -> int:
         return 1
     deadline = time.monotonic() + args.budget
     head, sections = record.header(args.allow_dirty), {}
+    earlier = record.sections_of(args.output, head)
+    print(f"--seed {args.seed}", flush=True)
     for name in args.only:
-        sections[name] = _run(name, args, deadline)
+        before = earlier.get(name, {})
+        sections[name] = sample.total(
+            worker.section(name), before, _run(name, args, deadline, before)
+        )
         record.write(args.output, head, sections)
     for name, section in sections.items():
         print(f"{name}: {section['ran']} of {section['cases']} ran, {len(section['wrong'])} wrong")
@@ -40,8 +48,10 @@ def main() -> int:
     return int(any(s["wrong"] or s["ran"] < s["cases"] for s in sections.values()))
 
 
-def _run(name: str, args: argparse.Namespace, deadline: float) -> dict:
-    cases = worker.section(name).cases()[: args.first]
+def _run(name: str, args: argparse.Namespace, deadline: float, before: dict) -> dict:
+    section = worker.section(name)
+    done = sample.done_by(section, before.get("runs", ())) if args.rest else ()
+    cases = sample.todo(section.cases(args.seed), args.seed, done)[: args.first]
     console = Console(stderr=True)
     start, ran, wrong, measured = time.monotonic(), 0, {}, {}
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -59,11 +69,13 @@ def _run(name: str, args: argparse.Namespace, deadline: float) -> dict:
                 measured[case] = answer
             progress.update(bar, advance=1, wrong=len(wrong))
     return {
-        "cases": len(cases),
+        "seed": args.seed,
+        "rest": args.rest,
+        "cases": len(done) + len(cases),
         "ran": ran,
         "seconds": round(time.monotonic() - start, 1),
         "wrong": wrong,
-        **({"measured": measured} if measured else {}),
+        "measured": measured,
     }
 
 
@@ -72,6 +84,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=_sections, default=list(worker.SECTIONS), metavar="A,B")
     parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
     parser.add_argument("--first", type=int, metavar="N", help="cases of each section")
+    parser.add_argument(
+        "--seed", type=int, default=sample.new_seed(), metavar="N", help="run N again"
+    )
+    parser.add_argument("--rest", action="store_true", help="leave out what the record has run")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), metavar="N")
     parser.add_argument("--allow-dirty", action="store_true", help="check a tree with changes")
     parser.add_argument(

@@ -4,13 +4,15 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
-from checks import ROOT, crew, record
+from checks import ROOT, crew, record, sample
 
 SCRIPT = ROOT / "scripts/check_all.py"
 
@@ -22,14 +24,16 @@ def check_all(*arguments):
 
 def test_the_record_says_what_ran_where(tmp_path):
     path = tmp_path / "record.json"
-    done = check_all("--only", "random", "--first", 3, "--allow-dirty", "-o", path)
+    done = check_all("--only", "random", "--first", 3, "--seed", 5, "--allow-dirty", "-o", path)
     assert done.returncode == 0, done.stderr
+    assert "--seed 5" in done.stdout
     written = json.loads(path.read_text())
     assert written["commit"] == record.commit()
     assert written["machine"]["cpus"] >= 1
     assert "apache-tvm" in written["versions"]
     section = written["sections"]["random"]
     assert (section["cases"], section["ran"], section["wrong"]) == (3, 3, {})
+    assert [(run["seed"], run["ran"]) for run in section["runs"]] == [(5, 3)]
 
 
 def test_an_unknown_section_is_bad_usage():
@@ -58,15 +62,75 @@ def test_nothing_runs_after_the_deadline():
     assert list(crew.run_cases("random", ["7", "8"], 2, time.monotonic())) == []
 
 
-HEAD = {"commit": "a", "clean": True}
+FIXED = SimpleNamespace(cases=lambda _seed: [f"case {i}" for i in range(10)])
+DRAWN = SimpleNamespace(cases=lambda seed: sample.draw(10, seed))
+
+
+def ran(section, before, seed, count, rest=False):
+    """Return the record of a section after a run that its budget ended after `count` cases."""
+    numbers = {"seed": seed, "rest": rest, "cases": 10, "ran": count, "seconds": 1.0}
+    return sample.total(section, before, {**numbers, "wrong": {}, "measured": {}})
+
+
+def test_a_seed_says_which_cases_run_in_which_order():
+    cases = FIXED.cases(0)
+    assert sample.todo(cases, 1) == sample.todo(reversed(cases), 1) != sample.todo(cases, 2)
+    assert sorted(sample.todo(cases, 1)) == cases
+    assert sample.draw(10, 1) == sample.draw(10, 1)
+    assert not {*sample.draw(1000, 1)} & {*sample.draw(1000, 2)}
+    assert len({sample.new_seed() for _ in range(10)}) == 10
+
+
+def test_every_case_has_the_same_chance_in_a_part_of_a_run():
+    firsts = Counter(case for seed in range(2000) for case in sample.todo(FIXED.cases(0), seed)[:3])
+    assert all(500 < firsts[case] < 700 for case in FIXED.cases(0))
+
+
+@pytest.mark.parametrize("section", [FIXED, DRAWN], ids=["fixed", "drawn"])
+def test_the_rest_of_several_parts_is_the_whole(section):
+    record = {}
+    for seed, count in ((1, 4), (2, 3), (3, 3)):
+        left = sample.todo(
+            section.cases(seed), seed, sample.done_by(section, record.get("runs", ()))
+        )
+        assert len(left) == 10 - record.get("ran", 0)
+        record = ran(section, record, seed, count, rest=True)
+    assert (record["cases"], record["ran"], record["seconds"]) == (10, 10, 3.0)
+
+
+def test_a_case_that_ran_twice_counts_once():
+    both = ran(FIXED, ran(FIXED, {}, 1, 6), 2, 6)
+    seen = {*sample.todo(FIXED.cases(1), 1)[:6], *sample.todo(FIXED.cases(2), 2)[:6]}
+    assert 6 < both["ran"] == len(seen) < 12
+    assert ran(DRAWN, ran(DRAWN, {}, 1, 6), 1, 4)["ran"] == 6
+    assert ran(DRAWN, ran(DRAWN, {}, 1, 6), 2, 6)["ran"] == 12
+
+
+def test_what_an_earlier_run_found_wrong_stays():
+    first = {"seed": 1, "rest": False, "cases": 10, "ran": 2, "seconds": 1.0}
+    first |= {"wrong": {"case 1": {"wrong": ["NaN"]}}, "measured": {"case 2": {"ms": 1}}}
+    record = ran(FIXED, sample.total(FIXED, {}, first), 2, 10)
+    assert list(record["wrong"]) == ["case 1"] and list(record["measured"]) == ["case 2"]
+
+
+def test_workers_take_the_first_cases_of_the_order(monkeypatch):
+    monkeypatch.setattr(crew.Worker, "run", lambda _worker, case: {"case": time.sleep(0.01)})
+    cases = [str(i) for i in range(100)]
+    taken = [case for case, _ in crew.run_cases("random", cases, 3, time.monotonic() + 0.1)]
+    assert 3 <= len(taken) < 100
+    assert {*taken} == {*cases[: len(taken)]}
+
+
+HEAD = {"commit": "a", "clean": True, "machine": {"cpu": "a"}, "versions": {}}
 
 
 @pytest.mark.parametrize(
     ("head", "kept"),
     [
         pytest.param(HEAD, True, id="same-commit"),
-        pytest.param({"commit": "b", "clean": True}, False, id="another-commit"),
-        pytest.param({"commit": "a", "clean": False}, False, id="dirty"),
+        pytest.param({**HEAD, "commit": "b"}, False, id="another-commit"),
+        pytest.param({**HEAD, "clean": False}, False, id="dirty"),
+        pytest.param({**HEAD, "machine": {"cpu": "b"}}, False, id="another-machine"),
     ],
 )
 def test_sections_of_the_same_commit_stay_in_the_record(tmp_path, head, kept):

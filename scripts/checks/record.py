@@ -12,6 +12,7 @@ from git_state import git
 
 from tir_schedules.host import available_cpus, host_mcpu, host_name
 
+SAME = ("commit", "clean", "machine", "versions")  # what runs that add up share
 PACKAGES = ("apache-tvm", "apache-tvm-ffi", "numpy", "onnx", "onnxruntime", "onnxsim")
 
 
@@ -43,12 +44,16 @@ def header(allow_dirty: bool) -> dict:
     }
 
 
+def sections_of(path: Path, head: dict) -> dict:
+    """Return the sections that the file has of the same clean commit, machine and versions."""
+    if not head["clean"] or not path.exists():
+        return {}
+    before = json.loads(path.read_text())
+    return before["sections"] if all(before.get(key) == head[key] for key in SAME) else {}
+
+
 def write(path: Path, head: dict, sections: dict) -> None:
-    """Write the record; sections that the file has of the same clean commit stay in it."""
-    kept = {}
-    if path.exists():
-        before = json.loads(path.read_text())
-        if head["clean"] and all(before.get(key) == head[key] for key in ("commit", "clean")):
-            kept = before["sections"]
+    """Write the record; other sections that the file has of the same clean commit stay in it."""
+    kept = sections_of(path, head)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**head, "sections": {**kept, **sections}}, indent=1) + "\n")

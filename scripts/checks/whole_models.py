@@ -19,7 +19,7 @@ LIMITS = {"bert": {"kernels": 150, "compile_s": 60.0}}
 CLEAN = ("bert",)  # no kernel serial above the threshold, none with a contiguous axis left scalar
 
 
-def cases() -> list[str]:
+def cases(_seed: int) -> list[str]:
     return list(zoo.MODELS)
 
 

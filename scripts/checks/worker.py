@@ -23,7 +23,10 @@ SECTIONS = {
 
 
 def section(name: str) -> ModuleType:
-    """Return a section's module: `cases()` names its cases, `run(case)` answers for one."""
+    """Return a section's module: `cases(seed)` names its cases, `run(case)` answers for one.
+
+    Cases that are not drawn at random are the same for every seed.
+    """
     return importlib.import_module(f"checks.{SECTIONS[name]}")
 
 

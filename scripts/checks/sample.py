@@ -1,0 +1,58 @@
+"""Which cases a run takes, in which order: its seed says both."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Mapping
+from types import ModuleType
+
+SEEDS = 1 << 32
+
+
+def new_seed() -> int:
+    """Return a seed that no one chose."""
+    return random.SystemRandom().randrange(SEEDS)
+
+
+def draw(count: int, seed: int) -> list[str]:
+    """Return `count` different seeds of random cases, as their names."""
+    return [str(drawn) for drawn in random.Random(seed).sample(range(SEEDS), count)]
+
+
+def todo(cases: Iterable[str], seed: int, done: Collection[str] = ()) -> list[str]:
+    """Return the cases in the order of `seed`, without as many as are done."""
+    shuffled = sorted(cases)
+    count = max(len(shuffled) - len(done), 0)
+    random.Random(seed).shuffle(shuffled)
+    return [case for case in shuffled if case not in done][:count]
+
+
+def done_by(section: ModuleType, runs: Iterable[Mapping]) -> set[str]:
+    """Return the cases that these runs of a section took.
+
+    Workers take one case after the other and end what they have taken, so those that ran are the
+    first of a run's order.
+    """
+    done: set[str] = set()
+    for run in runs:
+        left_out = done if run["rest"] else ()
+        done.update(todo(section.cases(run["seed"]), run["seed"], left_out)[: run["ran"]])
+    return done
+
+
+def total(section: ModuleType, before: Mapping, run: Mapping) -> dict:
+    """Return the section's record of the runs `before` and of `run`, each case counted once.
+
+    Random cases of another seed are other cases, so that more may have run than one run has.
+    """
+    keys = ("seed", "rest", "ran", "seconds")
+    runs = [*before.get("runs", ()), {key: run[key] for key in keys}]
+    wrong, measured = ({**before.get(key, {}), **run[key]} for key in ("wrong", "measured"))
+    return {
+        "cases": max(before.get("cases", 0), run["cases"]),
+        "ran": len(done_by(section, runs)),
+        "seconds": round(sum(each["seconds"] for each in runs), 1),
+        "runs": runs,
+        "wrong": wrong,
+        **({"measured": measured} if measured else {}),
+    }
