@@ -10,6 +10,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 from tvm.target import Target
 
+from .alignment import drop_alignment
 from .cpu.inspect import scalar_loops, untiled_products
 from .cpu.plan import Plan
 from .cpu.planner import runs_serial
@@ -48,11 +49,11 @@ class ApplyStitchSchedules:
         for gvar, func in mod.functions_items():
             if not isinstance(func, tirx.PrimFunc) or "tirx.is_scheduled" in func.attrs:
                 continue
-            name, scheduled = gvar.name_hint, func
-            plan = plan_prim_func(func, device)
+            name, plan = gvar.name_hint, plan_prim_func(func, device)
             if isinstance(plan, str):
                 logger.debug("%s: %s", name, plan)
                 self.declined[name] = plan
+                scheduled = drop_alignment(func)
             else:
                 self.plans[name] = plan
                 scheduled = emit_plan(plan, func)

@@ -20,7 +20,7 @@ from relay_passes.transform import (
     PlanMemory,
     StitchOps,
 )
-from tir_schedules import ApplyStitchSchedules
+from tir_schedules import ApplyStitchSchedules, DropAlignment
 from tir_schedules.device import Device
 from tir_schedules.profile import Profile
 from tvm_stitch.errors import StitchError
@@ -68,6 +68,7 @@ def build_pipeline(target: Target) -> Pass:
         [
             *cpu_pipeline.library_dispatch_passes(target),
             *cpu_pipeline.legalize_passes(target),
+            DropAlignment(),
             *cpu_pipeline.dataflow_lower_passes(target),
             PlanMemory(),
             *cpu_pipeline.finalize_passes(target),
@@ -100,7 +101,7 @@ def relax_pipeline() -> Pass:
     def pipeline(mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         target = Target.current(allow_none=False)
         steps = [step for _, step in _passes("stitch", StitchOps(), ApplyStitchSchedules())]
-        mod = Sequential(steps)(mod)
+        mod = Sequential([*steps, DropAlignment()])(mod)
         return relax.get_default_pipeline(target)(mod)
 
     return pipeline
@@ -110,6 +111,9 @@ def _passes(
     fusion: str, stitch: StitchOps, schedule: ApplyStitchSchedules
 ) -> list[tuple[str, Callable[[IRModule], IRModule]]]:
     steps: list[tuple[str, Callable[[IRModule], IRModule]]] = [
+        # Sorts and scans have no legalisation; left to TVM's pipeline, nothing here would see them.
+        ("DispatchSampling", relax.backend.DispatchSampling()),
+        ("DispatchSortScan", relax.backend.DispatchSortScan()),
         ("LegalizeOps", relax.transform.LegalizeOps(LEGALIZATIONS)),
         ("FoldSmallConstants", FoldSmallConstants()),
         ("DropFolded", relax.transform.DeadCodeElimination()),

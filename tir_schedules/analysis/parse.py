@@ -51,7 +51,7 @@ def _sequence(stmt: tirx.Stmt) -> list[tirx.Stmt]:
 
 
 def _is_nop(stmt: tirx.Stmt) -> bool:
-    return isinstance(stmt, tirx.Evaluate)
+    return isinstance(stmt, tirx.Evaluate) and isinstance(stmt.value, tirx.IntImm)
 
 
 class _Reader:
