@@ -132,6 +132,8 @@ class _Packer(relax.PyExprMutator):
             return self._transposed(call, x, right)
         if call.op.name != "relax.matmul":
             return self._convolution(call, x, right) if known else call
+        if len(shape_of(right)) < 2:
+            return call  # a vector has no panels
         prepared = self._prepares and self._weights.holds(right) and _rows(x, right) >= _SEVERAL
         return self._product(call, x, right) if known or prepared or _pays(x, right) else call
 

@@ -234,3 +234,12 @@ def activations(left: tuple[int, ...], right: tuple[int, ...]) -> onnx.ModelProt
 )
 def test_activations_whose_lines_collide_are_copied_into_panels(left, right, count):
     assert len(packed(checked(activations(left, right)))) == count
+
+
+@pytest.mark.parametrize("weight", [True, False])
+@pytest.mark.parametrize("rows", [(), (7,), (2, 3)])
+def test_a_product_with_a_vector_is_right(rows, weight):
+    g = Graph("vector")
+    y = g.weight("w", (65,)) if weight else g.input("y", (65,))
+    g.output(g.op("MatMul", g.input("x", (*rows, 65)), y), "z", rows)
+    assert not packed(checked(g.model()))
