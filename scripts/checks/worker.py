@@ -19,6 +19,7 @@ SECTIONS = {
     "matrix": "matrix",
     "random": "random_section",
     "plans": "plans_section",
+    "blocks": "blocks_section",
 }
 
 

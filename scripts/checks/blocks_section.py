@@ -1,0 +1,24 @@
+"""Random networks of real blocks, compiled as users do: tests/block_case.py."""
+
+from __future__ import annotations
+
+from block_case import wrong
+from block_reducer import Part, whole
+from random_case import describe
+
+from . import sample
+
+NETWORKS = 10_000
+
+
+def cases(seed: int) -> list[str]:
+    return sample.draw(NETWORKS, seed)
+
+
+def run(case: str) -> dict:
+    """Answer for a seed, or for a part of a seed's network as JSON."""
+    chosen = Part.from_json(case) if case.startswith("{") else whole(int(case))
+    graph = chosen.graph()
+    if found := wrong(graph, chosen.way):
+        return {"wrong": found, "way": str(chosen.way), "graph": describe(graph)}
+    return {"wrong": []}
