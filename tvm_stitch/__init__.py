@@ -13,7 +13,7 @@ from tvm_stitch import registration
 from tvm_stitch.errors import StitchError
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Report", "StitchError", "advise", "compile", "explain", "load"]
+__all__ = ["Model", "Report", "StitchError", "advise", "compile", "explain", "load", "verify"]
 
 _HOMES = {
     "Model": "tvm_stitch.runtime.model",
@@ -22,6 +22,7 @@ _HOMES = {
     "compile": "tvm_stitch.api",
     "explain": "tvm_stitch.api",
     "load": "tvm_stitch.runtime.library",
+    "verify": "tvm_stitch.api",
 }
 
 registration.register_when_relax_is_imported()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tvm
 from tvm.ir import IRModule
 from tvm.target import Target
@@ -30,16 +32,22 @@ from tvm_stitch.runtime.link import find_compiler
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.runtime.weights import constant_outputs, fetch_weights, makes_new_outputs
 
+if TYPE_CHECKING:
+    from tvm_stitch.verification.verification import Verification
+
 FUSIONS = ("stitch", "tvm", "none")
 
 
 @dataclass(frozen=True)
 class _Lowered:
+    """`stages`: the module after each pass, by the pass's name."""
+
     imported: ImportedModel
     mod: IRModule
     report: Report
     target: Target
     threads: int
+    stages: Mapping[str, IRModule]
 
 
 def compile(
@@ -76,6 +84,10 @@ def compile(
         fuel=fuel,
         dump_dir=dump_dir,
     )
+    return _built(lowered)
+
+
+def _built(lowered: _Lowered) -> Model:
     imported = lowered.imported
     mod = fetch_weights(lowered.mod)
     meta = Meta(
@@ -124,6 +136,47 @@ def explain(
         fuel=fuel,
     )
     return lowered.report
+
+
+def verify(
+    model: Any,
+    target: str | dict | Target = "x86",
+    *,
+    inputs: Mapping[str, np.ndarray] | str | os.PathLike | None = None,
+    seed: int = 0,
+    budget: float | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    log: str | os.PathLike | None = None,
+    profile: str | os.PathLike | None = None,
+    threads: int | None = None,
+    fusion: str = "stitch",
+    fuel: int | None = None,
+) -> Verification:
+    """Compile a model and compare each of its kernels with its operators one by one, in float64.
+
+    `inputs` are arrays by name, or a folder with NAME.npy for each; without them random ones of
+    `seed` serve.
+    After `budget` seconds a kernel that was compared already is not compared again.
+
+    Raises: StitchError as `compile`, and for inputs that the model refuses.
+    """
+    from tvm_stitch.verification.compiled import compiled_of
+    from tvm_stitch.verification.verification import verify_compiled
+
+    find_compiler()
+    lowered = _lower(
+        model,
+        target,
+        shapes=shapes,
+        log=log,
+        profile=profile,
+        threads=threads,
+        fusion=fusion,
+        fuel=fuel,
+    )
+    compiled = compiled_of(_built(lowered), lowered.imported, lowered.mod, lowered.stages)
+    given = Path(inputs) if isinstance(inputs, str | os.PathLike) else inputs
+    return verify_compiled(compiled, given, seed, math.inf if budget is None else budget)
 
 
 def advise(
@@ -189,6 +242,7 @@ def _lower(
     if fusion not in FUSIONS:
         raise StitchError(f"fusion {fusion!r}", "unknown", f"use one of {', '.join(FUSIONS)}")
     asked = _asked(model, target, shapes, log, profile, threads)
+    stages: dict[str, IRModule] = {}
     mod, report = pipeline.lower(
         asked.imported.mod,
         asked.target,
@@ -197,11 +251,12 @@ def _lower(
         profile=asked.profile,
         fuel=fuel,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
+        watch=stages.__setitem__,
     )
     stored = stored_bytes(asked.imported.weights)
     made = sum(weight.bytes for weight in asked.imported.prepared)
     report = dataclasses.replace(report, weight_bytes=stored, resident_weight_bytes=stored + made)
-    return _Lowered(asked.imported, mod, report, asked.target, asked.threads)
+    return _Lowered(asked.imported, mod, report, asked.target, asked.threads, stages)
 
 
 def _profile(path: str | os.PathLike, device: Device) -> Profile:

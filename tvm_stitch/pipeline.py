@@ -37,12 +37,13 @@ def lower(
     profile: Profile | None = None,
     fuel: int | None = None,
     dump_dir: Path | None = None,
+    watch: Callable[[str, IRModule], None] | None = None,
 ) -> tuple[IRModule, Report]:
     """Lower a Relax module for `target`; return it for `build_pipeline`, and what was done.
 
     `fusion` picks the planner only: `stitch`, `tvm` (stock FuseOps) or `none`. `fuel` stops after
     that many fusions; `profile` defaults to the shipped one of the device. `dump_dir` receives the
-    module after each pass as `NN_Pass.py`.
+    module after each pass as `NN_Pass.py`; `watch` is called with each pass's name and result.
     """
     device = Device.detect(target, threads, profile)
     stitch, schedule = StitchOps(device, fuel), ApplyStitchSchedules(device)
@@ -54,6 +55,8 @@ def lower(
             mod = step(mod)
             if name == "AnnotateTIROpPattern":
                 before.append(mod)
+            if watch is not None:
+                watch(name, mod)
             if dump_dir is not None:
                 _dump(mod, dump_dir, f"{number:02}_{name}.py")
     return mod, build_report(before[0], mod, stitch, schedule, overwrite.originals)

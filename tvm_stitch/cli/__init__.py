@@ -14,6 +14,7 @@ _COMMANDS = {
     "run": "run a compiled model on .npy files",
     "bench": "time a model against other compilers",
     "explain": "tell what is fused into what, and what was refused and why",
+    "verify": "compare each kernel with its operators; name the wrong one",
     "advise": "tell whether stitching is predicted to pay, before compiling",
     "calibrate": "measure this machine for the cost model",
     "doctor": "tell what this machine and installation can do, and what is broken",

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from tir_schedules.host import available_cpus
-from tvm_stitch.cli.options import add_compile_options, parse_count
+from tvm_stitch.cli.options import add_compile_options, parse_count, parse_seconds
 from tvm_stitch.errors import StitchError
 from tvm_stitch.profiling.harness import Crew, Row, compare
 from tvm_stitch.profiling.inputs import random_inputs
@@ -22,7 +22,7 @@ def add_parser(commands) -> None:
     cmd.add_argument("model", type=Path, metavar="MODEL.onnx")
     known = ",".join(AGAINST)
     cmd.add_argument("--against", type=_peers, metavar="PEERS", help=f"some of {known}; all")
-    cmd.add_argument("--budget", type=_positive, default=300.0, metavar="SECONDS")
+    cmd.add_argument("--budget", type=parse_seconds, default=300.0, metavar="SECONDS")
     cmd.add_argument("--json", type=Path, metavar="FILE", help="write the figures here too")
     cmd.add_argument(
         "--sets", type=parse_count, default=1, metavar="N", help="copies of the inputs to rotate"
@@ -76,10 +76,3 @@ def _peers(text: str) -> list[str]:
         known = ", ".join(AGAINST)
         raise argparse.ArgumentTypeError(f"no peer {unknown[0]!r}; there are {known}")
     return names
-
-
-def _positive(text: str) -> float:
-    value = float(text)
-    if value <= 0:
-        raise argparse.ArgumentTypeError(f"{text} is not above 0 seconds")
-    return value

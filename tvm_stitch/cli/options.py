@@ -65,3 +65,11 @@ def parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive count")
     return int(text)
+
+
+def parse_seconds(text: str) -> float:
+    """Parse a time above zero."""
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0 seconds")
+    return value

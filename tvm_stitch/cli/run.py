@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from urllib.parse import quote
 
 import numpy as np
 
 import tvm_stitch
+from tvm_stitch.array_files import file_name, read_array
 from tvm_stitch.errors import StitchError
 
 
@@ -24,7 +24,7 @@ def add_parser(commands) -> None:
 
 def run(args: argparse.Namespace) -> None:
     model = tvm_stitch.load(args.library)
-    outputs = model.run({name: _read(path, name) for name, path in args.input})
+    outputs = model.run({name: read_array(path, name) for name, path in args.input})
     for name, array in outputs.items():
         if args.output is None:
             print(f"{name}: {array.dtype}{list(array.shape)}\n{array}")
@@ -39,22 +39,6 @@ def _input(text: str) -> tuple[str, Path]:
     return name, Path(path)
 
 
-def _read(path: Path, name: str) -> np.ndarray:
-    import ml_dtypes
-
-    try:
-        array = np.load(path, allow_pickle=False)
-    except OSError as error:
-        rule = error.strerror or "not a .npy file"
-        raise StitchError(path, rule, f"give a .npy file for input {name}") from None
-    except (ValueError, EOFError):
-        raise StitchError(path, "not a .npy file", "write it with numpy.save") from None
-    if not isinstance(array, np.ndarray):
-        raise StitchError(path, "an archive of arrays", "give a .npy file with one array")
-    # The .npy format has no bfloat16: NumPy writes its bytes as |V2.
-    return array.view(ml_dtypes.bfloat16) if array.dtype == "V2" else array
-
-
 def _write(folder: Path, name: str, array: np.ndarray) -> Path:
     from tvm_stitch.runtime.artifact import atomically
 
@@ -62,8 +46,7 @@ def _write(folder: Path, name: str, array: np.ndarray) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StitchError(folder, error.strerror, "choose another output folder") from None
-    # A name such as /encoder/Add_output_0 is one file, not a path.
-    path = folder / f"{quote(name, safe=' ')}.npy"
+    path = folder / file_name(name)
     with atomically(path) as file:
         np.save(file, array)
     return path

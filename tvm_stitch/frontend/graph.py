@@ -153,6 +153,8 @@ def _without_constants(
             constants[node.output[0]] = _constant_value(node, read)
         else:
             copy = _copy(node)
+            # onnxsim would make up a name.
+            copy.name = node.name or next(iter(node.output), "")
             copy.domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
             yield copy
 

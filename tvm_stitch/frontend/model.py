@@ -27,7 +27,8 @@ class ImportedModel:
     inputs), and returns a tensor or, as `ret_ty` says, a tuple (always one for several outputs).
     `weights` may be read-only views of the model's file; those behind them are `prepared` from them
     by PrimFuncs of `mod` when the model is loaded. `index_bounds[name]` is the inclusive range that
-    values of an integer input must lie in because they index an axis.
+    values of an integer input must lie in because they index an axis. `origins`: by the name of a
+    variable of `main`, the node of the user's model that makes its value, for `origin_of`.
     """
 
     mod: IRModule
@@ -36,3 +37,4 @@ class ImportedModel:
     weights: tuple[np.ndarray, ...]
     prepared: tuple[Prepared, ...] = ()
     index_bounds: dict[str, tuple[int, int]] = field(default_factory=dict)
+    origins: dict[str, str] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from tvm import relax, tirx
@@ -14,6 +14,7 @@ from tvm_stitch.frontend.fold_batch_norm import fold_batch_norm
 from tvm_stitch.frontend.fold_scales import fold_scales
 from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.model import ImportedModel
+from tvm_stitch.frontend.origins import name_bindings
 from tvm_stitch.frontend.relax_bounds import bound_takes
 from tvm_stitch.frontend.shapes import check_requested
 from tvm_stitch.frontend.to_relax import CONSTANT_INTEGERS, aligned, output_types, tensor_spec
@@ -38,13 +39,16 @@ def import_relax(mod: IRModule, shapes: Mapping[str, Sequence] | None) -> Import
     count = len(main.params) - len(values)
     names = [param.name for param in main.params[:count]]
     weights = [value.numpy() for value in values]
-    return finish(mod, names, weights, shapes=shapes, given=given)
+    blocks = main.body.blocks if isinstance(main.body, relax.SeqExpr) else []
+    made = [(binding.var, binding.var.name) for block in blocks for binding in block.bindings]
+    return finish(mod, names, weights, made, shapes=shapes, given=given)
 
 
 def finish(
     mod: IRModule,
     names: Sequence[str],
     weights: Sequence[np.ndarray],
+    made: Iterable[tuple[relax.Expr, str]],
     *,
     shapes: Mapping[str, Sequence] | None,
     given: str,
@@ -52,8 +56,12 @@ def finish(
 ) -> ImportedModel:
     """Complete an import: `names` are those of the first parameters, the inputs; the rest weights.
 
-    Outputs are called output_0, output_1, ... if `outputs` does not name them.
+    `made` pairs what was made of the model's nodes with them, as `name_bindings` takes it. Outputs
+    are called output_0, output_1, ... if `outputs` does not name them.
     """
+    main, origins = name_bindings(mod["main"], made)
+    mod = IRModule(mod.functions, attrs=mod.attrs)
+    mod["main"] = main
     mod = _bind(mod, names, shapes, given)
     main, lifted = _lift_constants(mod["main"])
     main, arrays = fold_batch_norm(main, len(names), [*weights, *lifted])
@@ -75,6 +83,7 @@ def finish(
         ),
         weights=tuple(aligned(array) for array in arrays),
         index_bounds=bound_takes(main, names),
+        origins=origins,
     )
 
 

@@ -21,6 +21,7 @@ from tvm_stitch.frontend.fold_scales import fold_scales
 from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.graph import Graph, consumed, has_input, write_model
 from tvm_stitch.frontend.model import ImportedModel, TensorSpec
+from tvm_stitch.frontend.origins import name_bindings
 
 # Inputs that the importer reads as values, not as tensors.
 VALUE_INPUTS = {
@@ -50,7 +51,7 @@ def to_relax(graph: Graph, given: object) -> ImportedModel:
     model = write_model(graph, lambda name, _: name in stays)
     _rename(model, renamed)
     _reorder(model.graph, [renamed[name] for name in weights])
-    mod = _import(model, graph.opset, given)
+    mod, origins = _import(model, graph.opset, given)
     arrays = [graph.constants[name] for name in weights]
     main, arrays = fold_weights(mod["main"], len(graph.inputs), arrays)
     main, arrays = fold_scales(main, len(graph.inputs), arrays)
@@ -61,6 +62,7 @@ def to_relax(graph: Graph, given: object) -> ImportedModel:
         inputs=_specs([value.name for value in graph.inputs], [p.ty for p in main.params], given),
         outputs=_specs([value.name for value in graph.outputs], output_types(main), given),
         weights=tuple(aligned(array) for array in arrays),
+        origins=origins,
     )
 
 
@@ -147,14 +149,22 @@ def _reorder(proto: onnx.GraphProto, weights: list[str]) -> None:
 
 
 class _Importer(ONNXGraphImporter):
-    """The importer, naming the operator that it cannot convert."""
+    """The importer, naming the operator that it cannot convert; `made` pairs others with nodes."""
+
+    def __init__(self, *args, **keywords) -> None:
+        super().__init__(*args, **keywords)
+        self.made: list[tuple[relax.Expr, str]] = []
 
     def _convert_operator(self, op_name, inputs, attrs, opset):
+        name = attrs["tvm_custom"]["name"]
         try:
-            return super()._convert_operator(op_name, inputs, attrs, opset)
+            made = super()._convert_operator(op_name, inputs, attrs, opset)
         except REFUSALS as error:
             reason = str(error).strip().splitlines() or [type(error).__name__]
-            raise _Refused(op_name, attrs["tvm_custom"]["name"], reason[-1]) from error
+            raise _Refused(op_name, name, reason[-1]) from error
+        fields = made.fields if isinstance(made, relax.Tuple) else [made]
+        self.made += [(field, f"{op_name} {name!r}") for field in fields]
+        return made
 
 
 class _Refused(Exception):
@@ -171,7 +181,7 @@ def _drop_empty_attributes(node: onnx.NodeProto) -> None:
         node.attribute.extend(copies)
 
 
-def _import(model: onnx.ModelProto, opset: int, given: object) -> IRModule:
+def _import(model: onnx.ModelProto, opset: int, given: object) -> tuple[IRModule, dict[str, str]]:
     shapes = {
         value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         for value in model.graph.input
@@ -183,7 +193,7 @@ def _import(model: onnx.ModelProto, opset: int, given: object) -> IRModule:
         # The importer prints and warns about each refusal; ours is one line.
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return importer.from_onnx(model.graph, opset)
+            mod = importer.from_onnx(model.graph, opset)
     except _Refused as refused:
         op, node, reason = refused.args
         raise StitchError(
@@ -196,3 +206,5 @@ def _import(model: onnx.ModelProto, opset: int, given: object) -> IRModule:
         raise StitchError(
             given, f"TVM's importer refuses it ({error})", "rewrite this part of the model"
         ) from error
+    mod["main"], origins = name_bindings(mod["main"], importer.made)
+    return mod, origins

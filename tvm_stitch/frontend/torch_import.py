@@ -65,8 +65,9 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     """
     given = "ExportedProgram"
     program = program.run_decompositions()
+    importer = _Importer()
     try:
-        mod = _Importer().from_exported_program(
+        mod = importer.from_exported_program(
             program,
             keep_params_as_input=True,
             unwrap_unit_return_tuple=True,
@@ -84,7 +85,19 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
         _view(program.state_dict[spec.target]) for spec in specs if spec.kind is InputKind.PARAMETER
     ]
     outputs = _output_names(program, mod)
-    return finish(mod, names, weights, shapes=shapes, given=given, outputs=outputs)
+    made = [(expr, _label(node)) for node, expr in importer.env.items() if _is_made(node, expr)]
+    return finish(mod, names, weights, made, shapes=shapes, given=given, outputs=outputs)
+
+
+def _is_made(node: torch.fx.Node, expr: object) -> bool:
+    return node.op == "call_function" and isinstance(expr, relax.Expr)
+
+
+def _label(node: torch.fx.Node) -> str:
+    """Return a node's name and the path of the module that holds it, where that is known."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = stack[-1][0] if stack else ""
+    return f"{node.name} in {path}" if path else node.name
 
 
 def _view(tensor: torch.Tensor) -> np.ndarray:

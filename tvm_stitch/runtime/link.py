@@ -47,7 +47,7 @@ def _link_shared(library: str, objects: list[str], options: Sequence[str] = ()) 
     ffi = Path(libinfo.find_libtvm_ffi())
     # By its soname the loader finds the libtvm_ffi that is already in the process.
     arguments = [*options, "-shared", "-fPIC", "-o", library, *objects, str(ffi)]
-    _call(find_compiler(), *arguments, "-ldl", "-lpthread")
+    call_compiler(*arguments, "-ldl", "-lpthread")
 
 
 @functools.cache
@@ -60,11 +60,13 @@ def _native_objects() -> tuple[Path, ...]:
     objects = []
     for source in sorted(_SOURCES.glob("*.cc")):
         objects.append(folder / f"{source.stem}.o")
-        _call(find_compiler(), *flags, *includes, "-c", str(source), "-o", str(objects[-1]))
+        call_compiler(*flags, *includes, "-c", str(source), "-o", str(objects[-1]))
     return tuple(objects)
 
 
-def _call(compiler: str, *arguments: str) -> None:
+def call_compiler(*arguments: str) -> None:
+    """Raises: RuntimeError with what the C++ compiler said, StitchError if there is none."""
+    compiler = find_compiler()
     done = subprocess.run([compiler, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{compiler} {' '.join(arguments)} failed:\n{done.stderr}")

@@ -93,6 +93,25 @@ class Model:
         """
         self._save(Path(path))
 
+    def watched(self, see: Callable[[str, bool, Any, Sequence[Any]], None]) -> Model:
+        """Return the model on another machine, which shows `see` each call before it and behind it.
+
+        `see` takes the called function's name, whether it is yet to run, what it returned, and its
+        arguments: a kernel's are what it reads, then what it writes and does not read.
+        """
+
+        def show(_called: Any, name: str, before: bool, returned: Any, *arguments: Any) -> int:
+            see(str(name), bool(before), returned, arguments)
+            return 0  # VMInstrumentReturnKind.NO_OP
+
+        watched = Model(self._library, self.meta, self._save)
+        watched._machine.set_instrument(show)
+        return watched
+
+    def kernel(self, name: str) -> Callable[..., None]:
+        """Return a kernel, to be called on tensors as the model's own machine does."""
+        return self._library.module.get_function(name, query_imports=True)
+
     def _invoke_resident(self, tensors: tuple[tvm_ffi.Tensor, ...]) -> list[tvm_ffi.Tensor]:
         """Run on tensors as they are; the executable itself compares shapes and dtypes."""
         for index, slot in self._bounded:

@@ -182,6 +182,14 @@ void DeletePlaced(DLManagedTensor* managed) {
   free(placed);
 }
 
+// TVM's machine names a dtype where a call is instrumented, and gives it as it is elsewhere.
+bool ReadDataType(const TVMFFIAny& given, DLDataType* dtype) {
+  if (given.type_index == kTVMFFIDataType) *dtype = given.v_dtype;
+  if (given.type_index != kTVMFFIRawStr) return given.type_index == kTVMFFIDataType;
+  TVMFFIByteArray name = {given.v_c_str, strlen(given.v_c_str)};
+  return TVMFFIDataTypeFromString(&name, dtype) == 0;
+}
+
 int Place(const TVMFFIAny& arena, int64_t offset, const TVMFFIShapeCell& shape, DLDataType dtype,
           TVMFFIAny* result) {
   auto* placed = static_cast<Placed*>(malloc(sizeof(Placed) + shape.size * sizeof(int64_t)));
@@ -212,12 +220,12 @@ extern "C" {
 
 // (arena: tensor, offset: int, shape, dtype) -> tensor: a part of the arena, bytes from its start.
 int __tvm_ffi_tvm_stitch_place(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  DLDataType dtype;
   if (count != 4 || args[0].type_index != kTVMFFITensor || args[2].type_index != kTVMFFIShape ||
-      args[3].type_index != kTVMFFIDataType) {
+      !ReadDataType(args[3], &dtype)) {
     return Fail("tvm_stitch_place takes a tensor, an offset, a shape and a dtype");
   }
-  return Place(args[0], args[1].v_int64, *TVMFFIShapeGetCellPtr(args[2].v_obj), args[3].v_dtype,
-               result);
+  return Place(args[0], args[1].v_int64, *TVMFFIShapeGetCellPtr(args[2].v_obj), dtype, result);
 }
 
 // (bundle: int, bytes: int) -> None. The memory the bundle's addresses name stays the caller's.
