@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import onnx
 import pytest
 import stitch_case as sc  # noqa: F401 - it puts the zoo on the path
 import zoo
 from runtime_models import linear
+from tvm import tirx
 from zoo.graph import Graph
 
 import tvm_stitch
 from relay_passes import lifetimes, plan_memory
+from tir_schedules.cpu import emit_expr
 from tvm_stitch.cli import main
+from tvm_stitch.verification import replay
 
 
 def chain() -> onnx.ModelProto:
@@ -54,6 +59,30 @@ def test_an_operand_that_is_written_over_too_early_is_found(monkeypatch):
     found = tvm_stitch.verify(chain(), threads=2, fusion="none")
     assert not found
     assert "is not as" in found.findings[0].problem
+
+
+def test_what_only_a_nan_shows_is_found_and_replayed(monkeypatch, tmp_path, capsys):
+    with monkeypatch.context() as patch:
+        patch.setattr(emit_expr, "nan_max", tirx.Max)
+        found = tvm_stitch.verify(linear()[0], threads=2, reproducers=tmp_path)
+    (finding,) = found.findings
+    assert finding.given == "-inf in places in input 0"  # of which sums are NaN
+    assert [str(operator) for operator in finding.operators] == [
+        "packed_matmul of MatMul 'product'",
+        "add of Add 'sum'",
+        "relu of Relu 'y'",
+    ]
+    assert finding.reproducer.parent == tmp_path
+    monkeypatch.setattr(sys, "argv", ["replay", str(finding.reproducer)])
+    assert replay.main() == 1
+    assert "is nan" in finding.problem or "not nan" in finding.problem
+    assert capsys.readouterr().out == f"{str(finding).splitlines()[0]}\n"
+
+
+def test_a_folder_that_is_no_reproducer_is_a_users_mistake(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(sys, "argv", ["replay", str(tmp_path)])
+    assert replay.main() == 1
+    assert "give a reproducer's folder" in capsys.readouterr().err
 
 
 def test_the_command_says_what_it_found(tmp_path, capsys):

@@ -145,6 +145,7 @@ def verify(
     inputs: Mapping[str, np.ndarray] | str | os.PathLike | None = None,
     seed: int = 0,
     budget: float | None = None,
+    reproducers: str | os.PathLike | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     log: str | os.PathLike | None = None,
     profile: str | os.PathLike | None = None,
@@ -155,15 +156,17 @@ def verify(
     """Compile a model and compare each of its kernels with its operators one by one, in float64.
 
     `inputs` are arrays by name, or a folder with NAME.npy for each; without them random ones of
-    `seed` serve.
-    After `budget` seconds a kernel that was compared already is not compared again.
+    `seed` serve. After `budget` seconds a kernel that was compared already is not compared again.
+    Of each wrong kernel a folder is written in `reproducers`, a new temporary one if it is None.
 
     Raises: StitchError as `compile`, and for inputs that the model refuses.
     """
-    from tvm_stitch.verification.compiled import compiled_of
-    from tvm_stitch.verification.verification import verify_compiled
+    from tvm_stitch.verification import verification
 
     find_compiler()
+    folder = Path(reproducers) if reproducers is not None else None
+    if folder is not None:
+        verification.refuse_output(folder)
     lowered = _lower(
         model,
         target,
@@ -174,9 +177,14 @@ def verify(
         fusion=fusion,
         fuel=fuel,
     )
-    compiled = compiled_of(_built(lowered), lowered.imported, lowered.mod, lowered.stages)
-    given = Path(inputs) if isinstance(inputs, str | os.PathLike) else inputs
-    return verify_compiled(compiled, given, seed, math.inf if budget is None else budget)
+    return verification.verify_model(
+        _built(lowered),
+        verification.Origin(lowered.imported, lowered.stages),
+        inputs=Path(inputs) if isinstance(inputs, str | os.PathLike) else inputs,
+        seed=seed,
+        budget=math.inf if budget is None else budget,
+        folder=folder,
+    )
 
 
 def advise(

@@ -21,6 +21,9 @@ def add_parser(commands) -> None:
         metavar="SECONDS",
         help="afterwards, compare each kernel once only",
     )
+    cmd.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="write reproducers of wrong kernels here"
+    )
     add_fuel(cmd)
     add_compile_options(cmd)
     cmd.set_defaults(run=run)
@@ -32,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
         inputs=args.inputs,
         seed=args.seed,
         budget=args.budget,
+        reproducers=args.output,
         fuel=args.fuel,
         **compile_options(args),
     )

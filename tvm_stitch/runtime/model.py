@@ -112,6 +112,13 @@ class Model:
         """Return a kernel, to be called on tensors as the model's own machine does."""
         return self._library.module.get_function(name, query_imports=True)
 
+    def run_on(self, threads: int) -> int:
+        """Let each kernel run on so many threads from now on; return on how many it did.
+
+        The number is the library's: other models of the same file change theirs too.
+        """
+        return self._library.module.get_function("tvm_stitch_threads", query_imports=True)(threads)
+
     def _invoke_resident(self, tensors: tuple[tvm_ffi.Tensor, ...]) -> list[tvm_ffi.Tensor]:
         """Run on tensors as they are; the executable itself compares shapes and dtypes."""
         for index, slot in self._bounded:

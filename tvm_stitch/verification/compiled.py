@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from tvm.ir import IRModule
 
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.origins import origin_of
 from tvm_stitch.runtime.model import Model
-from tvm_stitch.verification.program import Program, Step, read_function
+from tvm_stitch.verification.direct import DirectKernel
+from tvm_stitch.verification.program import Program, Step, Value, read_function
 from tvm_stitch.verification.wiring import match
 
 
@@ -41,6 +43,7 @@ class Compiled:
     _calls: dict[Step, Step] = field(init=False)
     _operators: dict[Step, dict[Step, Step]] = field(init=False)
     _numbers: dict[Step, int] = field(init=False)
+    _weights: set[Value] = field(init=False)
 
     def __post_init__(self) -> None:
         before, grouped, self.program = (
@@ -60,10 +63,25 @@ class Compiled:
         self._operators = match(before, grouped, inside)
         pairs = match(grouped, self.program)
         self._calls = {call: steps[call] for call, steps in pairs.items()}
+        self._weights = set(self.program.inputs[len(self.imported.inputs) :])
 
     def group(self, call: Step) -> Step:
         """Return the call, before groups became kernels, that a kernel call was."""
         return self._calls[call]
+
+    def is_weight(self, value: Value) -> bool:
+        """Return whether a value is the same in every run."""
+        return value.is_constant or value in self._weights
+
+    def kernel(self, call: Step, results: Sequence[np.ndarray]) -> DirectKernel:
+        """Return the kernel of a call, whose results were such."""
+        return DirectKernel(
+            self.model.kernel(call.name),
+            self.model.run_on,
+            tuple((array.shape, str(array.dtype)) for array in results),
+            call.places or (-1,) * len(results),
+            self.kernels[call.name],
+        )
 
     def operators_of(self, call: Step) -> list[Operator]:
         """Return the operators of a kernel call, in the model's order."""
@@ -75,9 +93,10 @@ class Compiled:
         return origin_of(step.results[0].name, self.imported.origins)
 
 
-def compiled_of(
-    model: Model, imported: ImportedModel, kernels: IRModule, stages: Mapping[str, IRModule]
-) -> Compiled:
-    """Return a compiled model with what `pipeline.lower` made on its way, by the passes' names."""
-    operators = stages["AnnotateTIROpPattern"]
+def compiled_of(model: Model, imported: ImportedModel, stages: Mapping[str, IRModule]) -> Compiled:
+    """Return a compiled model with what `pipeline.lower` made on its way, by the passes' names.
+
+    Raises: Rewired as `Compiled`.
+    """
+    operators, kernels = stages["AnnotateTIROpPattern"], stages["OverwriteOperands"]
     return Compiled(model, imported, operators, stages.get("FuseOps", operators), kernels)

@@ -108,8 +108,9 @@ class _Judged:
         if self._floats:
             other = _within(other.astype(np.float64), self._dtype)
             finite = np.isfinite(other) & np.isfinite(self._reference)
-            noise = np.abs(other - self._reference, where=finite, out=np.zeros(other.shape))
-            self._allowed = self._allowed + _SLACK * noise.max(initial=0.0)
+            noise = np.zeros(other.shape)
+            np.subtract(other, self._reference, out=noise, where=finite)
+            self._allowed = self._allowed + _SLACK * np.abs(noise).max(initial=0.0)
             self._wrong &= ~self._agrees(self._reference)
         self._wrong &= ~self._agrees(other)
 

@@ -12,10 +12,10 @@ import numpy as np
 from tvm_stitch.runtime.buffers import data_pointer, view
 from tvm_stitch.runtime.dtypes import numpy_dtype
 from tvm_stitch.runtime.model import Model
+from tvm_stitch.verification.poison import NAN, poison
 from tvm_stitch.verification.program import Program, Step, Value
 
 _CONDITION = "vm.builtin.read_if_cond"
-POISON = 0xFF  # of every byte: NaN, or -1
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Recorder:
             if any(np.may_share_memory(array, written) for written in arrays[count:]):
                 self._call.complaints.append(f"argument {value.name} lies where it writes")
         for array in arrays[count:]:
-            poison(array, POISON)
+            poison(array, NAN)
 
     def _read(self, value: Value, array: np.ndarray) -> None:
         """Complain if an argument is not what its maker wrote."""
@@ -146,10 +146,6 @@ class Recorder:
             self._writers.append((start, start + array.nbytes, step.name))
         self._advance()
         self._observe(call)
-
-
-def poison(array: np.ndarray, byte: int) -> None:
-    array.reshape(-1).view(np.uint8)[...] = byte
 
 
 def checksum(array: np.ndarray) -> int:

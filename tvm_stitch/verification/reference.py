@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import ml_dtypes
 import numpy as np
-from tvm import relax
+import tvm_ffi
+from tvm import relax, tirx
 from tvm.ir import IRModule
 
 from tvm_stitch.verification.ops import Arrays, Operators
@@ -19,6 +20,7 @@ class References:
     """References for the kernels that `calls` run, in a module whose groups are not yet fused."""
 
     def __init__(self, mod: IRModule, calls: Iterable[Step]) -> None:
+        self._mod = mod
         self._bodies = {call.name: body_of(mod, call) for call in calls}
         used = [op for body in self._bodies.values() for op in kernel_names(body)]
         self._operators = Operators(mod, list(dict.fromkeys(used)))
@@ -33,6 +35,17 @@ class References:
         rng = np.random.default_rng(0)
         for _ in range(_PERTURBED):
             yield self.run(name, [_perturbed(array, rng) for array in inputs])
+
+    def truncates(self, name: str) -> bool:
+        """Return whether floats become integers in a kernel: of large ones that is anything."""
+        funcs = [self._mod[op] for op in kernel_names(self._bodies[name])]
+        return any(tvm_ffi.structural_walk(f.body, (tirx.Cast, _found)) is not None for f in funcs)
+
+
+def _found(cast: tirx.Cast) -> tvm_ffi.VisitInterrupt | None:
+    before, after = (str(node.ty.dtype) for node in (cast.value, cast))
+    truncates = "float" in before and "int" in after
+    return tvm_ffi.VisitInterrupt() if truncates else None
 
 
 def body_of(mod: IRModule, call: Step) -> Program:

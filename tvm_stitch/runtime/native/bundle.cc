@@ -239,6 +239,16 @@ int __tvm_ffi_tvm_stitch_bind(void*, const TVMFFIAny* args, int32_t count, TVMFF
              : Fail("tvm_stitch_bind was given no bundle");
 }
 
+// (threads: int) -> int: how many run each kernel from now on; returns how many did.
+int __tvm_ffi_tvm_stitch_threads(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  if (count != 1 || args[0].v_int64 < 1) return Fail("tvm_stitch_threads takes a positive number");
+  result->type_index = kTVMFFIInt;
+  result->zero_padding = 0;
+  result->v_int64 = stitch::threads;
+  stitch::threads = static_cast<int>(args[0].v_int64);
+  return 0;
+}
+
 // () -> str: what the model is, as JSON.
 int __tvm_ffi_tvm_stitch_meta(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
   std::lock_guard<std::mutex> lock(mutex);
