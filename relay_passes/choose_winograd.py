@@ -6,7 +6,6 @@ together may no longer fit the level of memory that the weights are read from.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import math
@@ -32,7 +31,6 @@ from .winograd import FOUR, TAPS, TWO, Filtering
 # sizes are predicted to gain 3.2, 2.5 and 1.7; alone they gained 2.6, 2.2 and 1.5, the last 1.14
 # inside the model (2 threads of a Xeon with AVX-512).
 _WORTH = 1.6
-_THREADS = 2  # never those there are: results may not depend on them
 
 logger = logging.getLogger("tvm_stitch.fusion")
 
@@ -54,7 +52,7 @@ def choose_winograd(
     Between two of its calls the model reads all of its weights: a direct one comes from the level
     of memory that holds them as they are, a transformed one from that which holds them transformed.
     """
-    device = dataclasses.replace(device, threads=_THREADS)
+    device = device.deciding()
     calls = [call for func in graphs for call in _convolutions(func, weights)]
     plan_ns = functools.cache(functools.partial(_plan_ns, device))
     stored_ns = held_ns = _read_ns(weights.total_bytes, device)

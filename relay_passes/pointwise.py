@@ -55,7 +55,7 @@ class PointwiseProducts:
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or Device.detect(tvm.target.Target.current(allow_none=False))
         for gvar, func in graph_functions(mod):
-            rewriter = _Rewriter(mod, device, _alone(func))
+            rewriter = _Rewriter(mod, device.deciding(), _alone(func))
             rewriter.builder_.update_func(gvar, rewriter.visit_expr(func))
             mod = rewriter.builder_.get()
         return mod

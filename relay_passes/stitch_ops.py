@@ -60,7 +60,7 @@ class StitchOps:
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or Device.detect(Target.current(allow_none=False))
-        planner = self._planner or StitchPlanner(device, self._fuel)
+        planner = self._planner or StitchPlanner(device.deciding(), self._fuel)
         builder = relax.BlockBuilder(IRModule(mod.functions, attrs=mod.attrs))
         kernels: dict[str, object] = {}
         for gvar, func in graph_functions(mod):

@@ -1,7 +1,8 @@
 """A loop of which each tile has a part: what is emitted position by position is left alone there.
 
 Taps and positions told apart are emitted one by one, from 0 on. Split among tiles, as a sum that
-leaves partial results is, each tile would do them all and read past its operand.
+leaves partial results is, each tile would do them all and read past its operand. Nor is anything
+computed before the loops that its place depends on.
 """
 
 from __future__ import annotations
@@ -112,3 +113,16 @@ def test_rows_that_one_loop_of_taps_leaves_out_are_left_out_by_the_next(size, st
     for i, j in np.ndindex(made, made):
         expected[i, j] = (wide[i * stride :, j * stride :][:3, :3] * weights).sum((0, 1))
     np.testing.assert_allclose(got, expected.max((0, 1)), rtol=1e-5, atol=1e-5)
+
+
+def test_a_value_read_for_several_positions_waits_for_what_its_place_is_computed_of():
+    """`grown[i // 4 + 2]` is the same for four i, but its place is computed of the inner digit."""
+    x = te.placeholder((5, 8), "float32", "x")
+    weight = te.placeholder((12,), "float32", "weight")
+    grown = te.compute((5, 8), lambda r, c: te.exp(x[r, c]), "grown")
+    out = te.compute((5, 12), lambda r, i: grown[r, i // 4 + 2] * weight[i], "out")
+    given, weights = random(5, 8), random(12)
+    func = te.create_prim_func([x, weight, out])
+    _, got = result_of(func, given, weights, shape=(5, 12), tiles=1, least_tiles=1)
+    expected = np.exp(given.astype("float64"))[:, np.arange(12) // 4 + 2] * weights
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)

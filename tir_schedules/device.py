@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tvm.target import Target
 from tvm_ffi import get_global_func
@@ -11,6 +11,7 @@ from .host import available_cpus, host_caches, host_mcpu
 from .profile import Profile, default_profile
 
 LINE_BYTES = 64  # of all x86 CPUs
+_DECIDING_THREADS = 2  # the count of which every profile has figures
 # A cache that is not this machine's is taken as small as any core of that vector width has it:
 # Skylake-SP for 64 bytes (Intel 64 and IA-32 Optimization Reference Manual, table 2-6), Haswell
 # for 32, Nehalem for 16. (L1d, L2, L3 of one core's share of a small part.)
@@ -39,6 +40,13 @@ class Device:
     def __post_init__(self) -> None:
         if self.threads < 1:
             raise ValueError(f"threads must be at least 1, got {self.threads}")
+
+    def deciding(self) -> Device:
+        """Return the device for which is decided what shows in results, however many threads run.
+
+        What shares a kernel, and which sums are added up in parts, shows in how they are rounded.
+        """
+        return replace(self, threads=_DECIDING_THREADS)
 
     @classmethod
     def detect(

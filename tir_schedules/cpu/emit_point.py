@@ -216,9 +216,9 @@ class PointEmitter:
         if isinstance(expr, Load):
             if id(expr.tensor) in self._made_here:
                 return self._nest.strip_at + 1
-            _, access = self._reads[expr]
-            used = [a for a, s in access.strides.items() if s]
-            return self._atoms_depth([*used, *access.opaque_atoms])
+            node, access = self._reads[expr]
+            storage, position = self._nest.storage, self._nest.position
+            return self._atoms_depth(storage.addressed_by(expr, node, access, position))
         return max((self._depth(c) for c in expr.children()), default=0)
 
     def _atoms_depth(self, atoms: Iterable[Atom]) -> int:

@@ -55,12 +55,12 @@ def plan_space(space: Space, device: Device) -> Plan | str:
     or where one phase would hold more than fits the cache.
     """
     work = work_regions(space.nodes, device)
-    turns = device.profile.thresholds
+    turns, deciding = device.profile.thresholds, device.deciding()
     parallel = device.threads > 1 and work >= turns.spread_regions
     if work < turns.cut_regions:
-        whole = _plan(space, device, parallel, structure=False)
+        whole = _plan(space, deciding, parallel, structure=False)
         if isinstance(whole, str) or whole.tile_bytes <= tile_limit(device):
-            return whole
+            return whole if deciding == device else _plan(space, device, parallel, structure=False)
     return _plan(space, device, parallel, structure=True)
 
 
@@ -107,9 +107,24 @@ def runs_serial(plan: Plan, device: Device) -> bool:
 
 
 def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list[Node], Tiling]]:
-    """Split the nodes into phases, each with a tiling that keeps the machine busy."""
+    """Return the phases, each with a tiling that keeps the machine busy."""
     if not structure:
         return [(list(space.nodes), _one_tile(list(space.nodes), space, device))]
+    deciding = device.deciding()
+    parts = _parts(space, deciding)
+    if deciding == device:
+        return parts
+    return [(nodes, _retiled(nodes, tiling, space, device)) for nodes, tiling in parts]
+
+
+def _retiled(nodes: list[Node], decided: Tiling, space: Space, device: Device) -> Tiling:
+    """Return the tiling for a device's threads; partial sums stay as they were decided."""
+    tiling = choose_tiling(nodes, space, device)
+    return decided if decided.partial or tiling.partial else tiling
+
+
+def _parts(space: Space, device: Device) -> list[tuple[list[Node], Tiling]]:
+    """Split the nodes into phases, each with a tiling."""
     out: list[tuple[list[Node], Tiling]] = []
     place: dict[int, int] = {}
     work = {id(n): work_regions((n,), device) for n in space.nodes}

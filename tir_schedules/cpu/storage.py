@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from ..analysis.atoms import Access, Atom, Node
-from ..analysis.expr import Axis, Expr, Load, Tensor, dtype_bytes
+from ..analysis.expr import Axis, AxisRef, Expr, Load, Tensor, dtype_bytes, walk
 from ..analysis.index import normalize
 from . import bfloat16, prefetch
 from .emit_expr import INDEX, cast
@@ -131,6 +131,21 @@ class Storage:
             offset = self._local(load, reader, position, emit)
             value = tirx.BufferLoad(self._tiles[key], [offset])
         return tirx.NE(value, tirx.IntImm("int8", 0)) if load.dtype == "bool" else value
+
+    def addressed_by(
+        self, load: Load, reader: Node, access: Access, position: Position
+    ) -> set[Atom]:
+        """Return the atoms that the address of a load is computed of.
+
+        In a tile buffer read at any position these are all atoms of its index: of i // 4 the inner
+        one too, along which the address stays.
+        """
+        used = {a for a, stride in access.strides.items() if stride} | access.opaque_atoms
+        home = self._home.get(id(load.tensor))
+        if not self.is_flat(load.tensor) and position.loose(home, reader):
+            axes = {n.axis for i in load.index for n in walk(i) if isinstance(n, AxisRef)}
+            used |= {a for axis in axes for a, _ in reader.digits[axis]}
+        return used
 
     def store(self, node: Node, value: ir.Expr, position: Position) -> tirx.Stmt:
         """Return the store of the node's element at `position`."""

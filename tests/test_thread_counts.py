@@ -1,0 +1,59 @@
+"""What shows in results is decided for one count of threads, whatever runs the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from random_devices import small_device
+from stitch_case import zoo
+from tvm import te
+
+import tvm_stitch
+from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.template import plan_prim_func
+
+
+def two_products(dtype: str):
+    """A product, its bias and a product: one kernel, or two where a rounding stands between."""
+    g = zoo.graph.Graph("two_products", dtype)
+    x = g.input("x", (1, 100, 32))
+    hidden = g.op("MatMul", x, g.weight("w", (32, 128), std=0.3))
+    hidden = g.op("Add", hidden, g.weight("b", (128,), std=0.3))
+    g.output(g.op("MatMul", hidden, g.weight("v", (128, 32), std=0.3)), "y", (1, 100, 32))
+    return g.model()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_results_are_the_same_bytes_for_every_count_of_threads(dtype):
+    """In float16 what stays in a kernel is not rounded, so that the groups must be the same."""
+    model = two_products(dtype)
+    x = np.random.default_rng(0).standard_normal((1, 100, 32)).astype(dtype)
+    made = [tvm_stitch.compile(model, threads=n) for n in (1, 2, 3, 8)]
+    results = [m.run({"x": x})["y"].tobytes() for m in made]
+    assert len(set(results)) == 1
+    assert len({m.report.kernels for m in made}) == 1
+
+
+@pytest.mark.parametrize("tiles", [4, 16, 64])
+def test_phases_and_partial_sums_do_not_depend_on_threads(tiles):
+    rows, columns = 48, 96
+    x = te.placeholder((rows, columns), "float32", "x")
+    w = te.placeholder((columns, columns), "float32", "w")
+    k, r, c = (te.reduce_axis((0, n), s) for n, s in ((columns, "k"), (rows, "r"), (columns, "c")))
+    made = te.compute((rows, columns), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), "made")
+    grown = te.compute((rows, columns), lambda i, j: te.exp(made[i, j] * 0.01), "grown")
+    total = te.compute((columns,), lambda j: te.sum(grown[r, j], axis=r), "total")
+    out = te.compute((rows,), lambda i: te.sum(grown[i, c] / total[c], axis=c), "out")
+    func = te.create_prim_func([x, w, out])
+    cut = set()
+    for threads in (1, 2, 3, 4, 8, 64):
+        plan = plan_prim_func(func, small_device(threads, tiles=tiles))
+        assert isinstance(plan, Plan), plan
+        cut.add(tuple(_parts(phase) for phase in plan.phases))
+    assert len(cut) == 1
+
+
+def _parts(phase) -> tuple:
+    """Return the nodes of a phase, and the pieces of each partial sum."""
+    names = tuple(node.stage.out.name for node in phase.nodes)
+    return names, phase.tiles() if phase.partial else 0
