@@ -15,6 +15,10 @@ from tvm.ir import Constant, Op
 
 from tir_schedules.vector_math import opaque_zero
 
+from .legalize_division import quotient, remainder
+from .legalize_indexing import index_put, index_tensor, scatter_elements, scatter_nd
+from .weights import static_shape
+
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 _HALF = ("float16", "bfloat16")
 
@@ -159,6 +163,28 @@ def _keeping_zero(function: Callable[..., te.Tensor], op: str, sides: tuple[int,
     return legalize
 
 
+def _of_tvm(op: str) -> Legalizer:
+    return Op.get(op).get_attr("FLegalize")
+
+
+def _where_static(legalize: Legalizer, otherwise: Legalizer) -> Legalizer:
+    """Legalise calls in which each extent is a number, and the others `otherwise`."""
+
+    def chosen(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        tensors = [tensor for value in (call, *call.args) for tensor in _tensors(value)]
+        static = all(static_shape(tensor) is not None for tensor in tensors)
+        return (legalize if static else otherwise)(builder, call)
+
+    return chosen
+
+
+def _tensors(value: relax.Expr) -> list[relax.Expr]:
+    """Return a tensor as itself, a tuple as its parts."""
+    if not isinstance(value.ty, relax.TupleType):
+        return [value]
+    return [relax.TupleGetItem(value, n) for n in range(len(value.ty.fields))]
+
+
 def _is_zero(arg: relax.Expr, other: relax.Expr) -> bool:
     """Return whether `arg` is one floating-point zero that broadcasts to the other's shape."""
     if not isinstance(arg, Constant) or not str(arg.ty.dtype).startswith(("float", "bfloat")):
@@ -218,7 +244,14 @@ LEGALIZATIONS: dict[str, Legalizer] = {
     "relax.variance": _variance_of,
     "relax.isnan": _isnan,
     "relax.multiply": _keeping_zero(topi.multiply, "multiply", (0, 1)),
-    "relax.divide": _keeping_zero(topi.divide, "divide", (0,)),
+    "relax.divide": quotient(tirx.truncdiv, _keeping_zero(topi.divide, "divide", (0,))),
+    "relax.floor_divide": quotient(tirx.floordiv, _of_tvm("relax.floor_divide")),
+    "relax.mod": remainder(tirx.truncmod, _of_tvm("relax.mod")),
+    "relax.floor_mod": remainder(tirx.floormod, _of_tvm("relax.floor_mod")),
     "relax.power": _power,
     "relax.take": _take,
+    "relax.index_tensor": _where_static(index_tensor, _of_tvm("relax.index_tensor")),
+    "relax.index_put": _where_static(index_put, _of_tvm("relax.index_put")),
+    "relax.scatter_elements": _where_static(scatter_elements, _of_tvm("relax.scatter_elements")),
+    "relax.scatter_nd": _where_static(scatter_nd, _of_tvm("relax.scatter_nd")),
 }

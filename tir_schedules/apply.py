@@ -11,6 +11,7 @@ from tvm.ir.transform import PassContext
 from tvm.target import Target
 
 from .alignment import drop_alignment
+from .bounded import bounded
 from .cpu.inspect import scalar_loops, untiled_products
 from .cpu.plan import Plan
 from .cpu.planner import runs_serial
@@ -24,6 +25,8 @@ OPAQUE_PATTERN = 8
 @tvm.transform.module_pass(opt_level=0, name="ApplyStitchSchedules")
 class ApplyStitchSchedules:
     """Replace PrimFuncs by scheduled ones; `declined` says why for those left to TVM.
+
+    Those are kept inside their buffers, as the template keeps its own.
 
     `plans` has the plans of the others, by their names.
 
@@ -53,7 +56,7 @@ class ApplyStitchSchedules:
             if isinstance(plan, str):
                 logger.debug("%s: %s", name, plan)
                 self.declined[name] = plan
-                scheduled = drop_alignment(func)
+                scheduled = drop_alignment(bounded(func))
             else:
                 self.plans[name] = plan
                 scheduled = emit_plan(plan, func)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvm import ir, s_tir, tirx
 
+from .cost import is_data_dependent
 from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, walk
 from .stage import Kernel, Reduction, Refusal, Stage, fresh_axes
 
@@ -138,6 +139,8 @@ class _Reader:
     ) -> Stage:
         out = self.tensor(store.buffer)
         index = tuple(self.expr(i) for i in store.indices)
+        if any(is_data_dependent(i) for i in index):
+            raise _Unreadable(f"sblock {block.name_hint} stores where a tensor says")
         value = self.expr(store.value)
         if init is None:
             if _reads(value, out) or any(a.is_reduce for a in axes):

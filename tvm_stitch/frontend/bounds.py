@@ -7,7 +7,9 @@ computed some other way, and not provably inside, is clamped in the graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -16,14 +18,39 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.graph import Graph, attributes, has_input
 from tvm_stitch.frontend.rewrites.builder import Builder
 
-# Operators whose elements are elements of these inputs (None: of every input).
+# Operators whose results hold each element of these inputs (None: of every input), and no other.
 PRESERVING: dict[str, tuple[int, ...] | None] = {
     "Cast": (0,), "Concat": None, "DepthToSpace": (0,), "Expand": (0,), "Flatten": (0,),
-    "Gather": (0,), "GatherElements": (0,), "GatherND": (0,), "Identity": (0,), "Reshape": (0,),
-    "Slice": (0,), "SpaceToDepth": (0,), "Split": (0,), "Squeeze": (0,), "Tile": (0,),
-    "Transpose": (0,), "Unsqueeze": (0,), "Where": (1, 2),
+    "Identity": (0,), "Reshape": (0,), "SpaceToDepth": (0,), "Squeeze": (0,), "Tile": (0,),
+    "Transpose": (0,), "Unsqueeze": (0,),
 }  # fmt: skip
+# Those whose results hold some.
+CHOOSING: dict[str, tuple[int, ...]] = {
+    "Gather": (0,), "GatherElements": (0,), "GatherND": (0,), "Slice": (0,), "Split": (0,),
+    "Where": (1, 2),
+}  # fmt: skip
+STEPS = 100_000  # ranges followed for one index: there are graphs with exponentially many
 Bounds = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class _Indexed:
+    """Input `position` of a node indexes axes of these extents, one a column if there are several.
+
+    Negative indices count from the end if they may.
+    """
+
+    position: int
+    extents: list[int]
+    from_end: bool = True
+
+    @property
+    def low(self) -> np.ndarray:
+        return np.array(self.extents) * (-1 if self.from_end else 0)
+
+    @property
+    def high(self) -> np.ndarray:
+        return np.array(self.extents) - 1
 
 
 def bound_indices(graph: Graph, given: object) -> dict[str, Bounds]:
@@ -34,42 +61,66 @@ def bound_indices(graph: Graph, given: object) -> dict[str, Bounds]:
     tracer = _Tracer(graph, given)
     nodes = []
     for node in graph.nodes:
-        for extents in _indexed_extents(graph, node):
-            proven = tracer.require(node.input[1], -max(extents), max(extents) - 1)
-            if not proven or len(set(extents)) > 1:
-                nodes.extend(_clamp(graph, node, extents))
+        for indexed in _indexed(graph, node):
+            name, low, high = node.input[indexed.position], indexed.low, indexed.high
+            proven = tracer.require(name, int(low.min()), int(high.max()))
+            if not proven or len(set(indexed.extents)) > 1:
+                nodes.extend(_clamp(graph, node, indexed))
         nodes.append(node)
     graph.nodes = nodes
     return tracer.bounds
 
 
-def _indexed_extents(graph: Graph, node: onnx.NodeProto) -> Iterator[list[int]]:
-    """Yield the extents that a node's second input indexes, one a column for GatherND."""
+def _indexed(graph: Graph, node: onnx.NodeProto) -> Iterator[_Indexed]:
+    """Yield what a node's input indexes, if it does."""
     if node.domain or not has_input(node, 1):
         return
     shape = graph.static_shape(node.input[0])
     if shape is None:
         return
     attrs = attributes(node)
-    if node.op_type in ("Gather", "GatherElements", "Scatter", "ScatterElements"):
-        yield [shape[attrs.get("axis", 0)]]
-    elif node.op_type in ("GatherND", "ScatterND"):
-        columns = graph.static_shape(node.input[1])[-1]
-        start = attrs.get("batch_dims", 0)
-        if columns:
-            yield list(shape[start : start + columns])
+    match node.op_type:
+        case "Gather" | "GatherElements" | "Scatter" | "ScatterElements":
+            yield _Indexed(1, [shape[attrs.get("axis", 0)]])
+        case "GatherND" | "ScatterND":
+            columns = graph.static_shape(node.input[1])[-1]
+            start = attrs.get("batch_dims", 0)
+            if columns:
+                yield _Indexed(1, list(shape[start : start + columns]))
+        case "RoiAlign" if has_input(node, 2):
+            yield _Indexed(2, [shape[0]], from_end=False)
+        case "MaxUnpool":
+            pooled = graph.static_shape(node.output[0])
+            if pooled is not None:
+                yield _Indexed(1, [math.prod(pooled)], from_end=False)
 
 
-def _clamp(graph: Graph, node: onnx.NodeProto, extents: list[int]) -> list[onnx.NodeProto]:
+def _clamp(graph: Graph, node: onnx.NodeProto, indexed: _Indexed) -> list[onnx.NodeProto]:
     """rewrite: Gather(x, i) -> Gather(x, Min(Max(i, -d), d - 1))"""
-    dtype = graph.type_of(node.input[1]).dtype
-    low, high = np.array(extents) * -1, np.array(extents) - 1
-    if len(extents) == 1:
+    name = node.input[indexed.position]
+    dtype = graph.type_of(name).dtype
+    limits = np.iinfo(dtype)
+    low, high = (np.clip(ends, limits.min, limits.max) for ends in (indexed.low, indexed.high))
+    if len(indexed.extents) == 1:
         low, high = low[0], high[0]
     build = Builder(graph, node)
-    raised = build("Max", node.input[1], build.constant(low, dtype))
-    node.input[1] = build("Min", raised, build.constant(high, dtype))
+    raised = build("Max", name, build.constant(low, dtype))
+    node.input[indexed.position] = build("Min", raised, build.constant(high, dtype))
     return build.nodes
+
+
+@dataclass(frozen=True)
+class _Range:
+    """That values of `name` lie in a range; `whole`: each element counts, not only some."""
+
+    name: str
+    low: int
+    high: int
+    whole: bool = True
+
+    def of(self, names: Iterable[str], whole: bool = True, shift: int = 0) -> list[_Range]:
+        whole = self.whole and whole
+        return [_Range(name, self.low + shift, self.high + shift, whole) for name in names]
 
 
 class _Tracer:
@@ -83,58 +134,80 @@ class _Tracer:
 
     def require(self, name: str, low: int, high: int) -> bool:
         """Say whether values of `name` lie in the range, given bounds recorded for the inputs."""
+        proven, seen, waiting = True, set(), [_Range(name, low, high)]
+        while waiting:
+            wanted = waiting.pop()
+            if wanted in seen:
+                continue
+            seen.add(wanted)
+            sources = self._sources(wanted)
+            if sources is None:
+                # The others are still asked, so that each input on the way gets its bounds.
+                proven = proven and self._holds(wanted)
+            elif len(seen) > STEPS:
+                return False
+            else:
+                waiting.extend(sources)
+        return proven
+
+    def _sources(self, wanted: _Range) -> list[_Range] | None:
+        """Return what must hold of other values instead, None if there is nothing more to ask."""
+        node = self._producers.get(wanted.name)
+        if node is None or node.domain:
+            return None
+        if node.op_type in ("Add", "Sub"):
+            offset = self.graph.constant(node, 1)
+            if offset is None or offset.size != 1 or offset.dtype.kind not in "iu":
+                return None
+            shift = int(offset.item()) * (-1 if node.op_type == "Add" else 1)
+            return wanted.of(node.input[:1], shift=shift)
+        if node.op_type == "Cast":
+            source = self.graph.type_of(node.input[0])
+            if source is None or source.dtype.kind not in "iub":
+                return None
+        if node.op_type in CHOOSING:
+            return wanted.of((node.input[p] for p in CHOOSING[node.op_type]), whole=False)
+        if node.op_type in PRESERVING:
+            positions = PRESERVING[node.op_type]
+            return wanted.of(
+                node.input if positions is None else [node.input[p] for p in positions]
+            )
+        return None
+
+    def _holds(self, wanted: _Range) -> bool:
+        name, low, high = wanted.name, wanted.low, wanted.high
         if name in self.graph.constants:
-            return self._check_constant(name, low, high)
+            return self._check_constant(wanted)
         if name in self._inputs:
-            known = self.graph.type_of(name)
-            if known.dtype.kind not in "iu":
+            if self.graph.type_of(name).dtype.kind not in "iu" or not wanted.whole:
                 return False
             had = self.bounds.get(name, (low, high))
             self.bounds[name] = max(had[0], low), min(had[1], high)
             return True
+        most = self._most(name)
+        return most is not None and low <= 0 and most <= high
+
+    def _most(self, name: str) -> int | None:
+        """Return the largest value of what is never negative, None if it is not known."""
         node = self._producers.get(name)
-        if node is None or node.domain:
-            return False
-        if node.op_type in PRESERVING:
-            return self._preserving(node, low, high)
-        if node.op_type in ("Add", "Sub"):
-            return self._shifted(node, low, high)
-        return self._range_of(node, name, low, high)
-
-    def _preserving(self, node: onnx.NodeProto, low: int, high: int) -> bool:
-        source = self.graph.type_of(node.input[0])
-        if node.op_type == "Cast" and (source is None or source.dtype.kind not in "iub"):
-            return False
-        positions = PRESERVING[node.op_type]
-        names = node.input if positions is None else [node.input[p] for p in positions]
-        # Every operand is asked, so that each input on the way gets its bounds.
-        return all([self.require(name, low, high) for name in names])
-
-    def _shifted(self, node: onnx.NodeProto, low: int, high: int) -> bool:
-        offset = self.graph.constant(node, 1)
-        if offset is None or offset.size != 1 or offset.dtype.kind not in "iu":
-            return False
-        shift = int(offset.item()) * (1 if node.op_type == "Add" else -1)
-        return self.require(node.input[0], low - shift, high - shift)
-
-    def _range_of(self, node: onnx.NodeProto, name: str, low: int, high: int) -> bool:
-        """Compare with what the operator can produce at all."""
-        shape = self.graph.static_shape(node.input[0]) if has_input(node, 0) else None
-        if shape is None:
-            return False
+        shape = self.graph.static_shape(node.input[0]) if node and has_input(node, 0) else None
+        if shape is None or node.domain:
+            return None
         attrs = attributes(node)
         if node.op_type in ("ArgMax", "ArgMin"):
-            return low <= 0 and shape[attrs.get("axis", 0)] - 1 <= high
+            return shape[attrs.get("axis", 0)] - 1
         if node.op_type == "TopK" and name == node.output[1]:
-            return low <= 0 and shape[attrs.get("axis", -1)] - 1 <= high
-        return False
+            return shape[attrs.get("axis", -1)] - 1
+        return None
 
-    def _check_constant(self, name: str, low: int, high: int) -> bool:
-        array = self.graph.constants[name]
-        if array.size and not (low <= array.min() and array.max() <= high):
-            raise StitchError(
-                f"{self.given}, index constant {name!r}",
-                f"it holds {array.min()} to {array.max()}, outside {low} to {high}",
-                "export the model again",
-            )
-        return True
+    def _check_constant(self, wanted: _Range) -> bool:
+        array = self.graph.constants[wanted.name]
+        if not array.size or (wanted.low <= array.min() and array.max() <= wanted.high):
+            return True
+        if not wanted.whole:
+            return False
+        raise StitchError(
+            f"{self.given}, index constant {wanted.name!r}",
+            f"it holds {array.min()} to {array.max()}, outside {wanted.low} to {wanted.high}",
+            "export the model again",
+        )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import onnx
 
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.divisors import check_divisor
 from tvm_stitch.frontend.fold import Folder
 from tvm_stitch.frontend.graph import Graph
 from tvm_stitch.frontend.infer import infer_node, type_proto, value_type
@@ -30,15 +31,17 @@ def normalise(graph: Graph, rewrites: Sequence[Rewrite], given: object) -> None:
     waiting, done = deque((node, frozenset()) for node in graph.nodes), []
     while waiting:
         node, applied = waiting.popleft()
+        where = f"{given}, {node.op_type} {(node.name or node.output[0])!r}"
         try:
             infer_node(graph, node)
         except onnx.shape_inference.InferenceError as error:
             reason = str(error).strip().splitlines()[0]
             raise StitchError(
-                f"{given}, {node.op_type} {node.name or node.output[0]!r}",
+                where,
                 f"its inputs do not fit ({reason})",
                 "check the input shapes and the model",
             ) from error
+        check_divisor(graph, node, where)
         if folder.fold(node):
             continue
         for change in rewrites:

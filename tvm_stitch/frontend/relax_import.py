@@ -10,12 +10,14 @@ from tvm.ir import GenericConst, IRModule
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.divisors import check_divisions
 from tvm_stitch.frontend.fold_batch_norm import fold_batch_norm
 from tvm_stitch.frontend.fold_scales import fold_scales
 from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.origins import name_bindings
-from tvm_stitch.frontend.relax_bounds import bound_takes
+from tvm_stitch.frontend.relax_bounds import bound_inputs
+from tvm_stitch.frontend.relax_values import Values
 from tvm_stitch.frontend.shapes import check_requested
 from tvm_stitch.frontend.to_relax import CONSTANT_INTEGERS, aligned, output_types, tensor_spec
 
@@ -64,6 +66,9 @@ def finish(
     mod["main"] = main
     mod = _bind(mod, names, shapes, given)
     main, lifted = _lift_constants(mod["main"])
+    values = Values.of(main, [*weights, *lifted])
+    check_divisions(values, given)
+    bounds = bound_inputs(main, names, values, given)
     main, arrays = fold_batch_norm(main, len(names), [*weights, *lifted])
     main, arrays = fold_weights(main, len(names), arrays)
     main, arrays = fold_scales(main, len(names), arrays)
@@ -82,7 +87,7 @@ def finish(
             tensor_spec(name, ty, given) for name, ty in zip(outputs, types, strict=True)
         ),
         weights=tuple(aligned(array) for array in arrays),
-        index_bounds=bound_takes(main, names),
+        index_bounds=bounds,
         origins=origins,
     )
 

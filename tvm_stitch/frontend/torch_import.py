@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
 import torch
 import tvm
+from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from tvm import relax
@@ -17,6 +19,9 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.relax_import import finish
 from tvm_stitch.frontend.to_relax import REFUSALS, output_types
+from tvm_stitch.frontend.torch_indexing import CONVERTERS
+
+Convert = Callable[[fx.Node], relax.Expr]
 
 
 class _Builder(relax.BlockBuilder):
@@ -40,7 +45,15 @@ def _in_own_dtype(expr: relax.Expr) -> relax.Expr:
 
 
 class _Importer(exported_program_translator.ExportedProgramImporter):
-    """The importer without its copies of parameters, which stay views of torch's."""
+    """The importer with our converters, each one's shape compared with PyTorch's own.
+
+    Parameters are not copied: they stay views of torch's.
+    """
+
+    def create_convert_map(self) -> dict[str, Convert]:
+        ours = {name: functools.partial(c, importer=self) for name, c in CONVERTERS.items()}
+        converters = {**super().create_convert_map(), **ours}
+        return {name: functools.partial(_compared, convert) for name, convert in converters.items()}
 
     @property
     def block_builder(self) -> relax.BlockBuilder:
@@ -58,6 +71,30 @@ class _Importer(exported_program_translator.ExportedProgramImporter):
         return convert._convert_pytorch_tensor_to_tvm(tensor_value)
 
 
+def _compared(convert: Convert, node: fx.Node) -> relax.Expr:
+    """Convert a node.
+
+    Raises: StitchError if the shape is not the one that PyTorch gave the node.
+    """
+    made = convert(node)
+    known = node.meta.get("val")
+    ty = made.ty if isinstance(made, relax.Expr) else None
+    if not isinstance(known, torch.Tensor) or not isinstance(ty, relax.TensorType):
+        return made
+    extents = list(ty.shape.values) if isinstance(ty.shape, relax.ShapeExpr) else []
+    given = [int(e) if isinstance(e, tvm.tirx.IntImm) else None for e in extents]
+    wanted = [extent if isinstance(extent, int) else None for extent in known.shape]
+    if len(given) != len(wanted) or any(
+        None not in pair and pair[0] != pair[1] for pair in zip(given, wanted, strict=True)
+    ):
+        raise StitchError(
+            f"ExportedProgram, {node.target} {node.name!r}",
+            f"TVM's torch importer makes shape {given} of it, not {wanted}",
+            "rewrite this part of the model",
+        )
+    return made
+
+
 def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None) -> ImportedModel:
     """Import an exported program; its parameters become weights without a copy.
 
@@ -72,7 +109,7 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
             keep_params_as_input=True,
             unwrap_unit_return_tuple=True,
             no_bind_return_tuple=False,
-            custom_convert_map=None,
+            custom_convert_map=None,  # ours are in the importer
         )
     except REFUSALS as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
