@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import block_ops as op
-from block_graph import BlockGraph
+from block_graph import BlockGraph, is_finite
 from block_norms import batch_norm, norm
 from block_products import MULTIPLY_ADDS, linear
 from block_windows_numpy import Window, convolve, convolve_transposed
@@ -66,7 +66,7 @@ def convolved(
     space = x.shape[2:]
     if any(s > e + sum(p) for s, e, p in zip(window.spans, space, window.pads, strict=True)):
         return None
-    if g.hostile and _goes_by_winograd(window, groups):
+    if _goes_by_winograd(window, groups) and not is_finite(x):
         return None
     pixels = x.shape[0] * math.prod(window.out(space))
     terms = x.shape[1] // groups * math.prod(window.kernel)
@@ -106,7 +106,7 @@ def same_size(g: BlockGraph, x: Value, outputs: int, groups: int = 1) -> Value |
 
 
 def transposed(g: BlockGraph, x: Value) -> Value | None:
-    if not takes(x) or g.hostile:
+    if not takes(x):
         return None
     channels, space = x.shape[1], x.shape[2:]
     for _ in range(TRIES):

@@ -39,11 +39,10 @@ class Step:
 
 @dataclass(eq=False)
 class BlockGraph(Graph):
-    """A graph of blocks. `dtype`: of most floats in it. `hostile`: not all of them are finite."""
+    """A graph of blocks. `dtype`: of most floats in it."""
 
     dtype: str = "float32"
     opset: int = 18
-    hostile: bool = False
     steps: dict[str, Step] = field(default_factory=dict)
 
     def layout(self, op: str, function, args: list[Value], extra=(), **attrs) -> Value:
@@ -85,6 +84,10 @@ class BlockGraph(Graph):
         except ValueError:
             return False
 
+    def is_finite(self) -> bool:
+        """Return whether all numbers that it computes with are finite, but for masks."""
+        return all(is_finite(value) for value in self.values)
+
     def model(self) -> onnx.ModelProto:
         model = super().model()
         model.opset_import[0].version = self.opset
@@ -95,6 +98,10 @@ class BlockGraph(Graph):
         result = step.value(self.name(), step.args, self.noise)
         self.steps[result.name] = step
         return self.add(op, list(step.args), result, extra, **attrs)
+
+
+def is_finite(value: Value) -> bool:
+    return not value.is_float or bool(np.isfinite(value.ref).all())
 
 
 def part(

@@ -12,7 +12,8 @@ LOW = {"float16": 6e4, "bfloat16": 1e30, "float32": 3.4028235e38, "float64": 1e3
 
 def masked(g: BlockGraph, scores: Value) -> Value:
     """Return the scores with a random mask or bias."""
-    return g.rng.choice((causal, causal, padding, padding, both, additive, alibi))(g, scores)
+    ways = (causal, causal, padding, padding, both, additive, alibi, bucketed, bucketed)
+    return g.rng.choice(ways)(g, scores)
 
 
 def causal(g: BlockGraph, scores: Value) -> Value:
@@ -57,9 +58,6 @@ def additive(g: BlockGraph, scores: Value) -> Value:
         numbers = np.where(g.noise.random(shape) < 0.3, -np.inf, mask.ref)
         if g.rng.random() < 0.2:
             numbers[..., 0, :] = -np.inf
-            g.hostile = True
-        if np.isinf(numbers).all(-1).any():
-            g.hostile = True
         mask.lanes = (numbers,) * len(mask.lanes)
     return op.masked_add(g, scores, mask)
 
@@ -70,6 +68,18 @@ def alibi(g: BlockGraph, scores: Value) -> Value:
     distance = np.arange(keys) - np.arange(queries)[:, None]
     slopes = 2.0 ** -np.arange(1, heads + 1)[:, None, None]
     return op.add(g, scores, g.constant(slopes * distance, scores.dtype))
+
+
+def bucketed(g: BlockGraph, scores: Value) -> Value:
+    """A bias a head gathered by distance: signed as in T5, or by any table as in BEiT."""
+    heads, (queries, keys) = scores.shape[1], scores.shape[-2:]
+    if g.rng.random() < 0.5:
+        apart = np.arange(keys) - np.arange(queries)[:, None]
+        index = np.clip(apart, -8, 8) + 8
+    else:
+        index = g.noise.integers(0, 17, (queries, keys))
+    bias = gathered_bias(g, op.weight(g, 17, heads), index)
+    return op.add(g, scores, op.unsqueeze(g, bias, 0))
 
 
 def position_bias(g: BlockGraph, heads: int, window: int) -> Value:
@@ -83,10 +93,14 @@ def position_bias(g: BlockGraph, heads: int, window: int) -> Value:
         # Swin V2: the table is the result of an MLP and goes through a sigmoid.
         gate = g.rounded("Sigmoid", op.sigmoid, [table])
         table = op.mul(g, gate, op.number(g, 16.0))
-    tokens = window * window
+    return gathered_bias(g, table, index)
+
+
+def gathered_bias(g: BlockGraph, table: Value, index: np.ndarray) -> Value:
+    """Return (heads, queries, keys), rows of a table (rows, heads) by (queries, keys)."""
     if g.rng.random() < 0.5:
         picked = _gathered(g, table, index.reshape(-1))
-        picked = op.reshape(g, picked, tokens, tokens, heads)
+        picked = op.reshape(g, picked, *index.shape, table.shape[1])
     else:
         picked = _gathered(g, table, index)
     return op.transpose(g, picked, 2, 0, 1)
@@ -110,8 +124,6 @@ def _kept(g: BlockGraph, scores: Value) -> np.ndarray:
 def _chosen(g: BlockGraph, scores: Value, seen: Value) -> Value:
     """Where(seen, scores, low), or with the condition turned round."""
     low = op.number(g, _low(g, scores))
-    if not seen.ref.any(-1).all() and np.isinf(low.ref):
-        g.hostile = True
     if g.rng.random() < 0.6:
         return op.where(g, seen, scores, low)
     hidden = g.select("Not", np.logical_not, [seen])

@@ -12,9 +12,7 @@ def planted(g: BlockGraph, x: Value) -> Value:
     """Return x with special numbers at a few places that come of its values or of constants."""
     if not x.rank:
         return x
-    y = g.rng.choice((_added, _divided, _logarithm, _chosen, _scaled, _root))(g, x)
-    g.hostile = g.hostile or not np.isfinite(np.stack(y.lanes)).all()
-    return y
+    return g.rng.choice((_added, _divided, _logarithm, _chosen, _scaled, _root))(g, x)
 
 
 def _places(g: BlockGraph, x: Value) -> np.ndarray:

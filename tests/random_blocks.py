@@ -24,12 +24,19 @@ from block_layouts import (
     positions,
     to_image,
     to_tokens,
-    to_vector,
-    unfolded,
     windows,
     with_class_token,
 )
-from block_norms import norm, response_norm, token_norm
+from block_models import (
+    MODELS,
+    branches,
+    head,
+    patch_transformer,
+    pooled_difference,
+    residual,
+    transformer,
+)
+from block_norms import norm, response_norm
 from block_pools import padded, pixels_to_channels, pool, resize, shuffle
 from block_products import embedding, gated, linear, masked_tokens, mlp, product, recurrent
 from block_special import planted
@@ -56,8 +63,32 @@ def random_network(rng: Random) -> BlockGraph:
         rng, rng.choice(LIMITS), 0.0, np.random.default_rng(rng.getrandbits(32)), dtype=dtype,
         opset=rng.choice((18, 18, 18, 20)),
     )  # fmt: skip
-    x = _start(g)
-    wanted = rng.choice(NODES)
+    x = (_model if rng.random() < 0.4 else _mixture)(g, special)
+    if not g.nodes:
+        x = norm(g, x)
+    _choose_outputs(g)
+    if x not in g.outputs and x.name in g.steps:
+        g.outputs.append(x)
+    return g
+
+
+def _model(g: BlockGraph, special: bool) -> Value:
+    """Draw blocks in the order of a known architecture, each left out if it does not fit."""
+    kind, *blocks = g.rng.choice(MODELS)
+    x, planted_at = _start(g, kind), g.rng.randrange(len(blocks))
+    for number, choice in enumerate(blocks):
+        block = g.rng.choice(choice) if isinstance(choice, tuple) else choice
+        y = block(g, x)
+        x = y if _goes_on(g, y) else x
+        if special and number == planted_at:
+            x = planted(g, x)
+    return x
+
+
+def _mixture(g: BlockGraph, special: bool) -> Value:
+    """Draw blocks in any order until there are nodes enough."""
+    rng, wanted = g.rng, g.rng.choice(NODES)
+    x = _start(g, rng.choice(STARTS))
     for _ in range(wanted):
         if len(g.nodes) >= wanted:
             break
@@ -67,25 +98,19 @@ def random_network(rng: Random) -> BlockGraph:
             x, special = planted(g, x), False
         if rng.random() < 0.1:
             rng.choices(*zip(*OPS, strict=True))[0](g)
-    if not g.nodes:
-        x = norm(g, x)
-    _choose_outputs(g)
-    if x not in g.outputs and x.name in g.steps:
-        g.outputs.append(x)
-    return g
+    return x
 
 
-def _start(g: BlockGraph) -> Value:
+def _start(g: BlockGraph, kind: str) -> Value:
     """Draw the first value: tokens, an image, a sequence, a volume, a vector, embedded ids."""
     rng = g.rng
     batch = rng.choice(BATCHES)
+    if g.dtype == "bfloat16" and kind != "ids":
+        kind = "tokens"
+    if kind == "ids":
+        ids = g.input((batch, rng.choice(TOKENS)), rng.choice(("int64", "int32")))
+        return embedding(g, ids)
     for _ in range(TRIES):
-        kind = rng.choice(STARTS)
-        if g.dtype == "bfloat16" and kind != "ids":
-            kind = "tokens"
-        if kind == "ids":
-            ids = g.input((batch, rng.choice(TOKENS)), rng.choice(("int64", "int32")))
-            return embedding(g, ids)
         shape = {
             "tokens": (batch, rng.choice(TOKENS), rng.choice(CHANNELS)),
             "sequence": (batch, rng.choice(CHANNELS), rng.choice(TOKENS)),
@@ -100,84 +125,21 @@ def _start(g: BlockGraph) -> Value:
     return g.input((1, 8, 8), g.dtype)
 
 
+def _goes_on(g: BlockGraph, y: Value | None) -> bool:
+    return y is not None and y.dtype == g.dtype and y.rank > 0 and 0 not in y.shape
+
+
 def _stage(g: BlockGraph, x: Value) -> Value:
-    """Append a block to x and return its result, of its dtype and not too large."""
+    """Append a block to x, or a residual around one; first a norm if numbers grew too large."""
     if rv.largest(x) > LARGE and x.rank:
         return norm(g, x)
+    functions, weights = zip(*BLOCKS.get(x.rank, ANY), strict=True)
     for _ in range(TRIES):
-        y = _around(g, x)
-        if y is not None and y.dtype == g.dtype and y.rank and 0 not in y.shape:
+        block = g.rng.choices(functions, weights)[0]
+        y = (residual(block) if g.rng.random() < 0.5 else block)(g, x)
+        if _goes_on(g, y):
             return y
     return op.activation(g, x)
-
-
-def _around(g: BlockGraph, x: Value) -> Value | None:
-    """A block alone, or a residual around one: the norm before it, behind the sum, or none."""
-    kinds = BLOCKS.get(x.rank, ANY)
-    functions, weights = zip(*kinds, strict=True)
-    block = g.rng.choices(functions, weights)[0]
-    if g.rng.random() < 0.5:
-        return block(g, x)
-    where = g.rng.choice(("before", "before", "behind", "inside", "none"))
-    y = block(g, token_norm(g, x) if where == "before" else x)
-    if y is None or y.shape != x.shape or y.dtype != x.dtype:
-        return y
-    if where == "inside":  # Swin V2
-        y = token_norm(g, y)
-    if g.rng.random() < 0.2:
-        y = op.mul(g, y, op.weight(g, y.shape[-1]))  # layer scale
-    y = op.add(g, x, y) if g.rng.random() < 0.5 else op.add(g, y, x)
-    return token_norm(g, y) if where == "behind" else y
-
-
-def transformer(g: BlockGraph, x: Value) -> Value | None:
-    """Attention and an MLP, one behind the other or side by side (Falcon, GPT-J)."""
-    if x.rank != 3:
-        return None
-    y = token_norm(g, x)
-    a = attention(g, y)
-    if a is None or a.shape != x.shape:
-        return a
-    if g.rng.random() < 0.3:
-        m = _width_kept(g, mlp(g, y if g.rng.random() < 0.7 else token_norm(g, x)), x)
-        return op.add(g, op.add(g, a, m), x)
-    y = op.add(g, x, a)
-    return op.add(g, y, _width_kept(g, mlp(g, token_norm(g, y)), x))
-
-
-def _width_kept(g: BlockGraph, y: Value, x: Value) -> Value:
-    return y if y.shape == x.shape else linear(g, y, x.shape[-1])
-
-
-def head(g: BlockGraph, x: Value) -> Value | None:
-    """Tokens or pixels to one vector, normalised, projected."""
-    before = token_norm(g, x) if g.rng.random() < 0.4 else x
-    y = to_vector(g, before)
-    if y is None:
-        return None
-    if g.rng.random() < 0.6:
-        y = token_norm(g, y)
-    return linear(g, y) if g.rng.random() < 0.8 else y
-
-
-def patch_transformer(g: BlockGraph, x: Value) -> Value | None:
-    return unfolded(g, x, transformer)
-
-
-def pooled_difference(g: BlockGraph, x: Value) -> Value | None:
-    """What pooling takes away (PoolFormer)."""
-    y = pool(g, x)
-    return op.sub(g, y, x) if y is not None and y.shape == x.shape else y
-
-
-def branches(g: BlockGraph, x: Value) -> Value | None:
-    """Several convolutions of one image side by side, joined along channels (Inception)."""
-    parts = [convolution(g, x) for _ in range(g.rng.randint(2, 3))]
-    parts = [part for part in parts if part is not None]
-    fitting = [part for part in parts if part.shape[2:] == parts[0].shape[2:]]
-    if not fitting or sum(part.ref.size for part in fitting) > g.limit:
-        return parts[0] if parts else None
-    return op.concat(g, [x, *fitting] if fitting[0].shape[2:] == x.shape[2:] else fitting, 1)
 
 
 ANY = (

@@ -34,7 +34,7 @@ def test_onnx_runtime_gives_what_numpy_gives():
         graph = random_network(random.Random(seed))
         onnx.checker.check_model(graph.model(), full_check=True)
         # Its ReduceMax keeps NaN or not by the axes.
-        outputs = None if graph.hostile else onnxruntime_outputs(graph)
+        outputs = onnxruntime_outputs(graph) if graph.is_finite() else None
         if outputs is not None:
             assert not mismatches(graph, outputs), seed
             compared += 1
@@ -48,7 +48,7 @@ def test_a_part_of_a_network_has_the_numbers_of_the_whole():
         half = part(graph, made[-1:], made[: len(made) // 2])
         onnx.checker.check_model(half.model(), full_check=True)
         known = next(value for value in graph.values if value.name == made[-1])
-        if not graph.hostile:
+        if graph.is_finite():
             numbers = known.lanes[1].astype(numpy_dtype(known.dtype))
             assert not mismatches(half, [numbers]), seed
 
