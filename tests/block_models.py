@@ -124,8 +124,8 @@ def channels_last(g: BlockGraph, x: Value) -> Value | None:
 
 
 def decoder_layer(g: BlockGraph, x: Value) -> Value | None:
-    """Attention on itself, on other tokens, and an MLP."""
-    for block in (attention, attention, mlp):
+    """Attention on itself, on other tokens, an MLP: two of them."""
+    for block in g.rng.sample((attention, attention, mlp), 2):
         y = residual(block)(g, x)
         x = y if y is not None and y.shape == x.shape else x
     return x
