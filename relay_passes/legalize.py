@@ -146,7 +146,10 @@ def _power(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
 
 def _keeping_zero(function: Callable[..., te.Tensor], op: str, sides: tuple[int, ...]) -> Legalizer:
-    """Keep a literal zero on one of `sides`: TVM folds x * 0 and 0 / x to 0, NaN or not."""
+    """Keep a literal zero on one of `sides`: TVM folds x * 0 and 0 / x to 0, NaN or not.
+
+    Of x / 0 it says that it cannot be.
+    """
 
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         side = next((s for s in sides if _is_zero(call.args[s], call.args[1 - s])), None)
@@ -244,7 +247,7 @@ LEGALIZATIONS: dict[str, Legalizer] = {
     "relax.variance": _variance_of,
     "relax.isnan": _isnan,
     "relax.multiply": _keeping_zero(topi.multiply, "multiply", (0, 1)),
-    "relax.divide": quotient(tirx.truncdiv, _keeping_zero(topi.divide, "divide", (0,))),
+    "relax.divide": quotient(tirx.truncdiv, _keeping_zero(topi.divide, "divide", (0, 1))),
     "relax.floor_divide": quotient(tirx.floordiv, _of_tvm("relax.floor_divide")),
     "relax.mod": remainder(tirx.truncmod, _of_tvm("relax.mod")),
     "relax.floor_mod": remainder(tirx.floormod, _of_tvm("relax.floor_mod")),

@@ -297,22 +297,26 @@ def test_a_constant_sum_is_cast_to_bool():
 
 @pytest.mark.parametrize("zero", [0.0, -0.0])
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ml_dtypes.bfloat16])
-def test_a_literal_zero_times_infinity_is_nan(zero, dtype):
-    x = np.array([1, -1, np.inf, -np.inf, np.nan], dtype)
+def test_a_literal_zero_is_not_folded(zero, dtype):
+    x = np.array([1, -1, np.inf, -np.inf, np.nan, 0.0], dtype)
     zeros = np.full(1, zero, dtype)
     nodes = [
         helper.make_node("Mul", ["x", "zero"], ["m"]),
         helper.make_node("Div", ["zero", "x"], ["d"]),
+        helper.make_node("Div", ["x", "zero"], ["i"]),
     ]
     initializers = [numpy_helper.from_array(zeros, "zero")]
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    values = {n: helper.make_tensor_value_info(n, kind, [5]) for n in ("x", "m", "d")}
-    graph = helper.make_graph(nodes, "g", [values["x"]], [values["m"], values["d"]], initializers)
+    values = {n: helper.make_tensor_value_info(n, kind, [6]) for n in "xmdi"}
+    outputs = [values[name] for name in "mdi"]
+    graph = helper.make_graph(nodes, "g", [values["x"]], outputs, initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
     got = tvm_stitch.compile(model).run({"x": x})
-    with np.errstate(invalid="ignore"):
-        product, quotient = ((x * zeros).astype("f8"), (zeros / x).astype("f8"))
-    m, d = (got[name].astype("f8") for name in "md")  # NumPy finds no bfloat16 NaN equal to itself
+    with np.errstate(invalid="ignore", divide="ignore"):
+        product, quotient, inverse = (a.astype("f8") for a in (x * zeros, zeros / x, x / zeros))
+    # NumPy finds no bfloat16 NaN equal to itself.
+    m, d, i = (got[name].astype("f8") for name in "mdi")
+    np.testing.assert_array_equal(i, inverse)
     np.testing.assert_array_equal(m, product)
     np.testing.assert_array_equal(d, quotient)
     np.testing.assert_array_equal(np.signbit(m[:2]), np.signbit(product[:2]))
