@@ -16,6 +16,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from tir_schedules.cpu.contraction import LEAST_LANES
+from tir_schedules.fuel import is_out, spend
 
 from .convolution import (
     CHANNELS_FIRST,
@@ -81,10 +82,12 @@ class _Carrier(relax.PyExprMutator):
         return super().visit_dataflow_block_(block)
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
-        made = self._channels_last(binding.value) if isinstance(binding.value, relax.Call) else None
+        able = isinstance(binding.value, relax.Call) and not is_out()
+        made = self._channels_last(binding.value) if able else None
         if made is None:
             super().visit_var_binding_(binding)
             return
+        spend("ChannelsLast", binding.var.name)
         twin = self.builder_.emit(made)
         if isinstance(binding.var, relax.DataflowVar):
             self._twins[binding.var] = twin

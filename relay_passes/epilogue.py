@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tir_schedules.analysis.summary import EXPENSIVE, INJECTIVE, LIGHT
 
@@ -11,10 +11,12 @@ from .legality import refuse_merge, refuse_node
 from .op_graph import OpNode
 
 
-def absorb_epilogues(anchor: OpNode, home: dict[int, Group], spend: Callable[[], bool]) -> None:
+def absorb_epilogues(
+    anchor: OpNode, home: dict[int, Group], spend: Callable[[Sequence[OpNode]], bool]
+) -> None:
     """Give a compute-intensive op its epilogue, as far as it reaches without a cycle.
 
-    `home` has each op's group and is changed; `spend` is asked before each join.
+    `home` has each op's group and is changed; `spend` is asked before each join of ops.
     """
     grown = True
     while grown:
@@ -23,7 +25,7 @@ def absorb_epilogues(anchor: OpNode, home: dict[int, Group], spend: Callable[[],
             mine, other = home[id(anchor)], home[id(node)]
             if len(other.nodes) > 1 or refuse_merge(mine, other, home) is not None:
                 continue
-            if not spend():
+            if not spend([anchor, node]):
                 return
             union = mine.union(other)
             for member in union.nodes:

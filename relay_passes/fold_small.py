@@ -14,6 +14,7 @@ from tvm.ir.transform import PassContext
 from tir_schedules.analysis.evaluate import NotEvaluable, evaluate, points
 from tir_schedules.analysis.stage import Kernel
 from tir_schedules.analysis.summary import summarize
+from tir_schedules.fuel import spend
 
 from .graph_functions import graph_functions
 
@@ -55,6 +56,8 @@ class _Folder(relax.PyExprMutator):
         try:
             (result,) = evaluate(kernel, values)
         except NotEvaluable:
+            return call
+        if not spend("FoldSmallConstants", call.args[0].name_hint):
             return call
         return relax.const(result, str(result.dtype))
 

@@ -21,17 +21,17 @@ def join_best(
     candidates: Iterable[Sequence[OpNode]],
     home: dict[int, Group],
     judge: ProductJudge,
-    spend: Callable[[], bool],
+    spend: Callable[[Sequence[OpNode]], bool],
 ) -> None:
     """Make the groups of candidates one where a kernel of them takes no more time, best first.
 
-    `home` has each op's group and is changed; `spend` is asked before each join.
+    `home` has each op's group and is changed; `spend` is asked before each join of ops.
     """
     known = [(s, nodes) for nodes in candidates if (s := saved(nodes, home, judge)) is not None]
     for _, nodes in sorted(known, key=lambda pair: -pair[0]):
         if saved(nodes, home, judge) is None:
             continue
-        if not spend():
+        if not spend(nodes):
             return
         union = union_of(nodes, home)
         for member in union.nodes:

@@ -18,6 +18,7 @@ from tir_schedules import ApplyStitchSchedules
 from tir_schedules.cpu.overwrite import refuse_overwrite
 from tir_schedules.cpu.plan import Plan
 from tir_schedules.cpu.template import emit_plan
+from tir_schedules.fuel import spend
 
 from .graph_functions import graph_functions
 from .lifetimes import Lifetimes, kernel_calls
@@ -69,7 +70,11 @@ class _Chooser:
         """Return the places of the calls in a function that write over operands."""
         lifetimes = Lifetimes(func)
         found = {b.var: self._places(b, lifetimes) for b in kernel_calls(func)}
-        return {var: places for var, places in found.items() if max(places, default=-1) >= 0}
+        return {
+            var: places
+            for var, places in found.items()
+            if max(places, default=-1) >= 0 and spend("OverwriteOperands", var.name)
+        }
 
     def _places(self, binding: relax.VarBinding, lifetimes: Lifetimes) -> Places:
         var, (gvar, arguments) = binding.var, binding.value.args

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tvm
 from tvm import relax, te
@@ -21,6 +21,7 @@ from tir_schedules.analysis.expr import dtype_bytes
 from tir_schedules.cpu.contraction import depth_block, lanes_of, panel_lanes
 from tir_schedules.cpu.row_blocks import LANE_REGISTERS, registers_across, wide_lanes
 from tir_schedules.device import Device
+from tir_schedules.fuel import is_out, spend
 
 from . import convolution
 from .choose_winograd import Site, choose_winograd, site_of
@@ -113,6 +114,11 @@ class _Packer(relax.PyExprMutator):
         self._device, self._weights, self._filtered = device, weights, filtered
         self._prepares = prepares
         self._panels = Panels(self.builder_, device)
+        self._place = self._form = ""
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        self._place = binding.var.name
+        super().visit_var_binding_(binding)
 
     def visit_binding_block_(self, block: relax.BindingBlock) -> relax.BindingBlock:
         self._panels.forget()  # what one dataflow block makes no other sees
@@ -124,8 +130,14 @@ class _Packer(relax.PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
-        if not is_product(call) or not pack_alike(*call.args):
+        if is_out() or not is_product(call) or not pack_alike(*call.args):
             return call
+        made = self._packed(call)
+        if not made.same_as(call):
+            spend(f"PackWeights: {self._form}", self._place)
+        return made
+
+    def _packed(self, call: relax.Call) -> relax.Expr:
         x, right = call.args
         known = key_of(right) in self._weights.own
         if call.op.name in convolution.TRANSPOSED:
@@ -161,7 +173,7 @@ class _Packer(relax.PyExprMutator):
         def compute(x: te.Tensor, panels: te.Tensor) -> te.Tensor:
             return _product(x, panels, block)
 
-        whole = self.builder_.call_te(compute, x, panels, primfunc_name_hint="packed_matmul")
+        whole = self._call("packed_matmul", compute, x, panels)
         return self._cut(whole, [*shape_of(x)[:-1], columns + extra], shape_of(call))
 
     def _is_wide(self, rows: int, apart: int, columns: int, dtype: str) -> bool:
@@ -210,7 +222,7 @@ class _Packer(relax.PyExprMutator):
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return function(x, kernel, at)
 
-        whole = self.builder_.call_te(compute, image, kernel, primfunc_name_hint=name)
+        whole = self._call(name, compute, image, kernel)
         *image, _ = wanted = shape_of(call)
         return self._cut(whole, [*image, channels + extra], wanted)
 
@@ -233,8 +245,7 @@ class _Packer(relax.PyExprMutator):
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return convolve_transposed(x, kernel, at)
 
-        name = convolve_transposed.__name__
-        whole = self.builder_.call_te(compute, x, kernel, primfunc_name_hint=name)
+        whole = self._call(convolve_transposed.__name__, compute, x, kernel)
         lines = [axis.places * axis.stride for axis in at]
         made = [shape_of(call)[0], *lines, groups * outs + extra]
         return self._cut(whole, made, shape_of(call))
@@ -256,10 +267,8 @@ class _Packer(relax.PyExprMutator):
         def add(images: te.Tensor) -> te.Tensor:
             return col2im(images, outs, axes)
 
-        images = self.builder_.call_te(multiply, x, kernel, primfunc_name_hint="convolve")
-        return self.builder_.call_te(
-            add, self.builder_.emit(images), primfunc_name_hint=col2im.__name__
-        )
+        images = self.builder_.emit(self._call("convolve", multiply, x, kernel))
+        return self._call(col2im.__name__, add, images)
 
     def _cut(self, whole: relax.Call, made: list[int], wanted: list[int]) -> relax.Call:
         """Return the result that was wanted of one that was made."""
@@ -273,9 +282,12 @@ class _Packer(relax.PyExprMutator):
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return convolve_winograd(x, kernel, at, by)
 
-        name = convolve_winograd.__name__
         kernel = self._panels.transformed(weight, by)
-        return self.builder_.call_te(compute, x, kernel, primfunc_name_hint=name)
+        return self._call(convolve_winograd.__name__, compute, x, kernel)
+
+    def _call(self, name: str, compute: Callable, *tensors: relax.Expr) -> relax.Call:
+        self._form = name
+        return self.builder_.call_te(compute, *tensors, primfunc_name_hint=name)
 
 
 def _product(x: te.Tensor, panels: te.Tensor, block: int) -> te.Tensor:

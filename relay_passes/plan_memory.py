@@ -19,6 +19,7 @@ from tvm.ir.transform import PassContext
 
 from tir_schedules.analysis.expr import dtype_bytes
 from tir_schedules.device import LINE_BYTES
+from tir_schedules.fuel import spend
 
 from .graph_functions import graph_functions
 from .weights import static_shape
@@ -47,7 +48,7 @@ class PlanMemory:
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         for gvar, func in graph_functions(mod):
-            spans = _spans(func, mod)
+            spans = [s for s in _spans(func, mod) if spend("PlanMemory", s.maker)]
             if spans:
                 offsets = _offsets(spans)
                 placer = _Placer(mod, offsets, _arena_bytes(func, offsets))
@@ -58,12 +59,16 @@ class PlanMemory:
 
 @dataclass
 class _Span:
-    """An allocation, its bytes and the bindings from which to which it is in use."""
+    """An allocation, its bytes and the bindings from which to which it is in use.
+
+    `maker` is the kernel that gets it first.
+    """
 
     var: relax.Var
     bytes: int
     first: int
     last: int
+    maker: str = ""
 
     def meets(self, other: _Span) -> bool:
         return self.first <= other.last and other.first <= self.last
@@ -120,6 +125,7 @@ def _spans(func: relax.Function, mod: IRModule) -> list[_Span]:
                 for root in _roots(_holding(argument, held)):
                     if root in spans:
                         spans[root].last = number
+                        spans[root].maker = spans[root].maker or value.op.name_hint
         elif (holding := _holding(value, held)) is not None:
             held[var] = holding
         else:

@@ -18,6 +18,7 @@ from tir_schedules.analysis.expr import dtype_bytes
 from tir_schedules.cpu.contraction import LEAST_LANES, lanes_of
 from tir_schedules.cpu.levels import level_of, read_ns_per_byte
 from tir_schedules.device import Device
+from tir_schedules.fuel import is_out, spend
 
 from .channels_last import CARRIED
 from .convolution import CHANNELS_FIRST, KERNEL, SPATIAL, TRANSPOSED, is_depthwise, keeps_dtype
@@ -103,8 +104,11 @@ class _Rewriter(relax.PyExprMutator):
         self._device, self._alone = device, alone
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
-        if binding.var in self._alone and self._is_pointwise(binding.value):
-            binding = relax.VarBinding(binding.var, self._rewritten(binding.value))
+        if not is_out() and binding.var in self._alone and self._is_pointwise(binding.value):
+            made = self._rewritten(binding.value)
+            if not made.same_as(binding.value):
+                spend("PointwiseProducts", binding.var.name)
+            binding = relax.VarBinding(binding.var, made)
         super().visit_var_binding_(binding)
 
     def _rewritten(self, call: relax.Call) -> relax.Call:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tir_schedules.analysis.expr import Tensor
 from tir_schedules.analysis.summary import COMPUTE, LIGHT
+from tir_schedules.fuel import spend
 
 from .delta import Delta
 from .fusion_plan import homes
@@ -81,7 +82,7 @@ class _Copies:
         grown = [reader.with_copy(node) for reader in readers]
         less = home.without(node)
         after = self._total([*([less] if less.nodes else []), *grown])
-        if after is None or after > _GAIN * before:
+        if after is None or after > _GAIN * before or not spend("recompute", node.var.name):
             return
         self._pinned |= {id(t) for t in node.inputs}
         for old, new in zip((home, *readers), (less, *grown), strict=True):

@@ -43,24 +43,23 @@ class StitchOps:
         lv = call_tir(add, (x, y)); lv1 = call_tir(softmax, (lv,)); lv2 = call_tir(exp, (lv1,))
       -> lv2 = stitch_add_softmax_exp(x, y)       # Primitive
 
-    `device` defaults to what the current target describes, `planner` to one of our own for it,
-    which `fuel` is for. `plans` maps each new function's name to its group after a
-    run. Functions without dataflow blocks and all other bindings stay.
+    `device` defaults to what the current target describes, `planner` to one of our own for it.
+    `plans` maps each new function's name to its group after a run. Functions without dataflow
+    blocks and all other bindings stay.
     """
 
     def __init__(
         self,
         device: Device | None = None,
-        fuel: int | None = None,
         planner: Planner | None = None,
     ) -> None:
-        self._device, self._fuel, self._planner = device, fuel, planner
+        self._device, self._planner = device, planner
         self.plans: dict[str, Group] = {}
         self.graphs: list[FusionPlan] = []
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or Device.detect(Target.current(allow_none=False))
-        planner = self._planner or StitchPlanner(device.deciding(), self._fuel)
+        planner = self._planner or StitchPlanner(device.deciding())
         builder = relax.BlockBuilder(IRModule(mod.functions, attrs=mod.attrs))
         kernels: dict[str, object] = {}
         for gvar, func in graph_functions(mod):

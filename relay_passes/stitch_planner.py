@@ -8,6 +8,7 @@ from functools import partial
 
 from tir_schedules.analysis.summary import COMPUTE
 from tir_schedules.device import Device
+from tir_schedules.fuel import is_out, left, spend
 
 from .around import prologues, row_epilogues
 from .boundaries import explain
@@ -22,7 +23,7 @@ from .group import Group
 from .joins import join_best
 from .judge import ExactJudge, FastJudge
 from .legality import refuse_node
-from .op_graph import OpGraph
+from .op_graph import OpGraph, OpNode
 from .product_judge import Judged, ProductJudge
 from .recompute import recompute
 from .siblings import siblings
@@ -37,42 +38,43 @@ DOUBT = 0.35
 class StitchPlanner:
     """Choose the groups of one graph after another; identical parts are judged once.
 
-    `fuel` bounds the number of joins, to bisect a wrong answer.
+    Each join costs fuel.
     """
 
-    def __init__(self, device: Device, fuel: int | None = None) -> None:
-        self._device, self._fuel = device, fuel
+    def __init__(self, device: Device) -> None:
+        self._device = device
         self._skeletons: dict[tuple, bool] = {}
         self._kernels: dict[tuple, tuple[str | None, float]] = {}
         self._products: dict[tuple, Judged] = {}
 
     def plan(self, graph: OpGraph) -> FusionPlan:
-        fuel = _Fuel(self._fuel)
+        joins = _Joins()
         home = {id(n): Group([n]) for n in graph.nodes}
         for node in graph.nodes:
             if node.op_class == COMPUTE and refuse_node(node) is None:
-                absorb_epilogues(node, home, fuel.spend)
+                absorb_epilogues(node, home, joins.spend)
         judge = ProductJudge(graph, self._device, self._products)
         around = [*chains(graph), *siblings(graph, home, self._device.l2_bytes)]
-        join_best(around, home, judge, fuel.spend)
-        join_best(row_epilogues(graph, home), home, judge, fuel.spend)
-        join_best(prologues(graph, home), home, judge, fuel.spend)
+        join_best(around, home, judge, joins.spend)
+        join_best(row_epilogues(graph, home), home, judge, joins.spend)
+        join_best(prologues(graph, home), home, judge, joins.spend)
         units = Units(list({id(g): g for g in home.values()}.values()))
         exact = ExactJudge(units, self._device, self._kernels)
         delta = Delta(self._device)
         chosen = self._search(units, exact, delta)
-        kernels = [fuel.cut(p.nodes, exact) for p in chosen]
+        kernels = [joins.cut(p.nodes, units, exact) for p in chosen]
         taken = {n for kernel in kernels for n in kernel}
         groups = [units.union(kernel) for kernel in kernels if kernel]
         groups += [u.group for n, u in enumerate(units.units) if n not in taken]
-        if not fuel.is_out:
+        out_of_fuel = is_out()
+        if not out_of_fuel:
             groups = recompute(graph, groups, exact, delta)
         ordered = execution_order(groups)
         return FusionPlan(
             graph,
             ordered,
-            fuel.spent,
-            partial(explain, ordered, units, exact, fuel.is_out),
+            joins.made,
+            partial(explain, ordered, units, exact, out_of_fuel),
             partial(forecast, kernels, units, exact, self._device),
         )
 
@@ -141,32 +143,30 @@ class _Within:
         return self._judge.accepts(frozenset(self._members[n] for n in nodes))
 
 
-class _Fuel:
-    """How many joins may still be made."""
+class _Joins:
+    """Makes joins as long as there is fuel, and counts them."""
 
-    def __init__(self, limit: int | None) -> None:
-        self._limit, self.spent = limit, 0
+    def __init__(self) -> None:
+        self.made = 0
 
-    @property
-    def is_out(self) -> bool:
-        return self._limit is not None and self.spent >= self._limit
-
-    def spend(self) -> bool:
-        if self.is_out:
+    def spend(self, nodes: Sequence[OpNode]) -> bool:
+        if not spend("fuse", *(node.var.name for node in nodes)):
             return False
-        self.spent += 1
+        self.made += 1
         return True
 
-    def cut(self, nodes: Nodes, exact: ExactJudge) -> Nodes:
+    def cut(self, nodes: Nodes, units: Units, exact: ExactJudge) -> Nodes:
         """Return the part of a kernel that fuel is left for: its first units, as far as they fit.
 
         The first units of a convex set in an order of execution are a convex set.
         """
         members = sorted(nodes)
-        left = len(members) if self._limit is None else 1 + self._limit - self.spent
-        for count in range(min(left, len(members)), 1, -1):
+        most = len(members) if left() is None else 1 + left()
+        for count in range(min(most, len(members)), 1, -1):
             part = frozenset(members[:count])
             if count == len(members) or exact.accepts(part):
-                self.spent += count - 1
+                first, *others = (units.units[n].group.nodes[0] for n in members[:count])
+                for other in others:
+                    self.spend([first, other])
                 return part
         return frozenset()

@@ -61,10 +61,13 @@ def test_the_command_prints_it(tmp_path, capsys):
 def test_explain_with_little_fuel_stops_fusing_early(tmp_path, capsys):
     path = tmp_path / "layernorm.onnx"
     onnx.save(sc.Case("layernorm_decomposed", (64, 256)).model(), path)
-    reports = [tvm_stitch.explain(path, fuel=fuel) for fuel in (1, 2, None)]
+    reports = [tvm_stitch.explain(path, fuel=fuel) for fuel in (0, 3, 4, None)]
     kernels = [report.kernels for report in reports]
-    assert kernels[0] == kernels[1] + 1 > kernels[2] == 1
-    assert main(["explain", str(path), "--fuel", "1"]) == 0
+    assert kernels[0] >= kernels[1] == kernels[2] + 1 > kernels[3] == 1
+    assert reports[2].rewrites == 4
+    assert reports[2].last_rewrite.startswith("fuse at ")
+    assert main(["explain", str(path), "--fuel", "3"]) == 0
     told = capsys.readouterr().out
-    assert told.strip() == str(reports[0]).strip()
+    assert told.strip() == str(reports[1]).strip()
+    assert "3 rewrites, the last: " in told
     assert "out of fuel" in told

@@ -145,7 +145,7 @@ def test_a_foreign_or_missing_library(cli, compiled):
 
 @pytest.mark.parametrize("output", ["no/such/folder/out.so", "."])
 def test_an_unwritable_output_is_told_before_any_work(cli, model, output, monkeypatch):
-    monkeypatch.setattr(tvm_stitch.api, "import_model", None)
+    monkeypatch.setattr(tvm_stitch.build, "import_model", None)
     _fails(cli("compile", model, "-o", output), "cannot be written")
     assert os.listdir() == [model]
 
@@ -161,7 +161,7 @@ def test_a_dump_into_a_file_is_refused(cli, model):
 
 
 def test_no_compiler_is_told_before_any_work(cli, model, monkeypatch):
-    monkeypatch.setattr(tvm_stitch.api, "import_model", None)
+    monkeypatch.setattr(tvm_stitch.build, "import_model", None)
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     _fails(cli("compile", model, "-o", "out.so"), "C++ compiler g++: not found")

@@ -22,6 +22,7 @@ import relay_passes as relay
 import tir_schedules
 from relay_passes.fusion_plan import FusionPlan
 from relay_passes.legality import refuse_node
+from tir_schedules.fuel import Fuel, burning
 
 ROWS, COLUMNS = rm.ROWS, rm.COLUMNS
 
@@ -221,12 +222,13 @@ def test_axes_that_only_change_their_names_do_not_stop_a_group():
 
 @dataclasses.dataclass(frozen=True)
 class Refusal:
-    """A module, StitchOps' options, the reason it must give, and pairs that must stay apart."""
+    """A module, the reason to be given, pairs that must stay apart, StitchOps' options, fuel."""
 
     mod: IRModule
     reason: str
     apart: tuple[str, str]
     options: dict = dataclasses.field(default_factory=dict)
+    fuel: int | None = None
 
 
 def _cycle() -> Refusal:
@@ -299,7 +301,8 @@ def _no_common_tile() -> Refusal:
 
 
 def _no_fuel() -> Refusal:
-    return Refusal(rm.residual_norm_softmax().mod, "out of fuel", ("add", "softmax"), {"fuel": 0})
+    mod = rm.residual_norm_softmax().mod
+    return Refusal(mod, "out of fuel", ("add", "softmax"), fuel=0)
 
 
 def _no_elements() -> Refusal:
@@ -337,7 +340,8 @@ class Symbolic:
 )
 def test_refuses_and_says_why(make):
     refusal = make()
-    _, plans = stitch(refusal.mod, **refusal.options)
+    with burning(Fuel(refusal.fuel)):
+        _, plans = stitch(refusal.mod, **refusal.options)
     assert refusal.reason in reasons(plans)
     assert all(not set(refusal.apart) <= set(ops) for ops in groups(plans))
 
@@ -364,7 +368,8 @@ def test_every_amount_of_fuel_gives_a_right_model_and_more_fuel_fewer_kernels():
     model = rm.splits_and_returns_a_tuple()
     launches = []
     for fuel in range(8):
-        mod, plans = stitch(model.mod, fuel=fuel)
+        with burning(Fuel(fuel)):
+            mod, plans = stitch(model.mod)
         assert sum(plan.merges for plan in plans) <= fuel
         passes = [FuseTIR(), tir_schedules.ApplyStitchSchedules()]
         with rm.cpu():

@@ -17,6 +17,7 @@ from .cpu.plan import Plan
 from .cpu.planner import runs_serial
 from .cpu.template import emit_plan, plan_prim_func
 from .device import Device
+from .fuel import is_out, spend
 
 logger = logging.getLogger("tvm_stitch.schedule")
 OPAQUE_PATTERN = 8
@@ -52,12 +53,14 @@ class ApplyStitchSchedules:
         for gvar, func in mod.functions_items():
             if not isinstance(func, tirx.PrimFunc) or "tirx.is_scheduled" in func.attrs:
                 continue
-            name, plan = gvar.name_hint, plan_prim_func(func, device)
+            name = gvar.name_hint
+            plan = "no fuel is left" if is_out() else plan_prim_func(func, device)
             if isinstance(plan, str):
                 logger.debug("%s: %s", name, plan)
                 self.declined[name] = plan
                 scheduled = drop_alignment(bounded(func))
             else:
+                spend("schedule", name)
                 self.plans[name] = plan
                 scheduled = emit_plan(plan, func)
                 self._note(name, plan, device)

@@ -22,6 +22,7 @@ from relay_passes.transform import (
 )
 from tir_schedules import ApplyStitchSchedules, DropAlignment
 from tir_schedules.device import Device
+from tir_schedules.fuel import spend, unnoted
 from tir_schedules.profile import Profile
 from tvm_stitch.errors import StitchError
 from tvm_stitch.lowered_report import build_report
@@ -35,31 +36,32 @@ def lower(
     fusion: str,
     threads: int,
     profile: Profile | None = None,
-    fuel: int | None = None,
     dump_dir: Path | None = None,
     watch: Callable[[str, IRModule], None] | None = None,
 ) -> tuple[IRModule, Report]:
     """Lower a Relax module for `target`; return it for `build_pipeline`, and what was done.
 
-    `fusion` picks the planner only: `stitch`, `tvm` (stock FuseOps) or `none`. `fuel` stops after
-    that many fusions; `profile` defaults to the shipped one of the device. `dump_dir` receives the
-    module after each pass as `NN_Pass.py`; `watch` is called with each pass's name and result.
+    `fusion` picks the planner only: `stitch`, `tvm` (stock FuseOps) or `none`. `profile` defaults
+    to the shipped one of the device. `dump_dir` receives the module after each pass as
+    `NN_Pass.py`; `watch` is called with each pass's name and result.
     """
     device = Device.detect(target, threads, profile)
-    stitch, schedule = StitchOps(device, fuel), ApplyStitchSchedules(device)
+    stitch, schedule = StitchOps(device), ApplyStitchSchedules(device)
     overwrite = OverwriteOperands(schedule)
     steps = [*_passes(fusion, stitch, schedule), ("OverwriteOperands", overwrite)]
     before: list[IRModule] = []
     with target:
         for number, (name, step) in enumerate(steps):
-            mod = step(mod)
+            if name != "FuseOps" or spend(name):
+                mod = step(mod)
             if name == "AnnotateTIROpPattern":
                 before.append(mod)
             if watch is not None:
                 watch(name, mod)
             if dump_dir is not None:
                 _dump(mod, dump_dir, f"{number:02}_{name}.py")
-    return mod, build_report(before[0], mod, stitch, schedule, overwrite.originals)
+    with unnoted():  # it plans memory to tell its size
+        return mod, build_report(before[0], mod, stitch, schedule, overwrite.originals)
 
 
 def build_pipeline(target: Target) -> Pass:

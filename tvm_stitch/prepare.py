@@ -10,6 +10,7 @@ from tvm.ir import IRModule
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_passes.weights import static_shape
+from tir_schedules.fuel import spend
 from tvm_stitch.frontend.fold_weights import Layout
 from tvm_stitch.frontend.layout_step import LayoutStep, layout_step
 from tvm_stitch.runtime.artifact import Prepared, prepare_name
@@ -84,6 +85,8 @@ class _Lifter(PyExprMutator):
         if len(arguments.fields) != 1 or arguments.fields[0] not in self._layouts:
             return None
         source = self._laid_out(arguments.fields[0])
+        if source not in self._positions:
+            return None
         return self._prepare(source, gvar, value.ty, lambda: self._mod[gvar])
 
     def _laid_out(self, argument: relax.Expr) -> relax.Expr:
@@ -92,14 +95,17 @@ class _Lifter(PyExprMutator):
         if not steps:
             return source
         key = (static_shape(source), str(source.ty.dtype), steps)
-        return self._prepare(source, key, argument.ty, functools.partial(_copy, *key))
+        made = self._prepare(source, key, argument.ty, functools.partial(_copy, *key))
+        return argument if made is None else made
 
     def _prepare(
         self, source: relax.Var, key: object, ty: ir.Type, kernel: Callable[[], tirx.PrimFunc]
-    ) -> relax.Var:
-        """Return the weight that a kernel, known by `key`, makes of another."""
+    ) -> relax.Var | None:
+        """Return the weight that a kernel, known by `key`, makes of another, if fuel is left."""
         if (source, key) in self._made:
             return self._made[source, key]
+        if not spend("prepare_weights", source.name):
+            return None
         if key not in self._numbers:
             self._numbers[key] = len(self.kernels)
             self.kernels.append(kernel())

@@ -31,8 +31,9 @@ class Report:
     results are written over an operand. `weight_bytes` are in the
     exported file, `resident_weight_bytes` are what they take in a process: those of the file, also
     where nothing but a preparation reads them, and those prepared when the model is loaded.
-    `serial_above_threshold` and `scalar_contiguous` name kernels that ought to be parallel and
-    vectorised but are not: both should be empty.
+    `rewrites` counts those applied, fusions among them, and `last_rewrite` is the last one where
+    their number was limited. `serial_above_threshold` and `scalar_contiguous` name kernels that
+    ought to be parallel and vectorised but are not: both should be empty.
     """
 
     kernels: int
@@ -45,6 +46,8 @@ class Report:
     weight_bytes: int = 0
     resident_weight_bytes: int = 0
     fallbacks: int = 0
+    rewrites: int = 0
+    last_rewrite: str = ""
     serial_above_threshold: list[str] = field(default_factory=list)
     scalar_contiguous: list[str] = field(default_factory=list)
 
@@ -73,6 +76,8 @@ class Report:
                 f"weights {_mib(self.weight_bytes)} in the file, "
                 f"{_mib(self.resident_weight_bytes)} with those prepared when it is loaded"
             )
+        if self.last_rewrite:
+            lines.append(f"{self.rewrites} rewrites, the last: {self.last_rewrite}")
         for group in self.groups:
             mark = " (fallback)" if group.fallback else ""
             lines.append(f"{group.kernel}{mark}: {', '.join(group.ops)}")

@@ -32,7 +32,7 @@ def add_compile_options(cmd: argparse.ArgumentParser) -> None:
 
 def add_fuel(cmd: argparse.ArgumentParser) -> None:
     """Add --fuel, to bisect a wrong answer."""
-    cmd.add_argument("--fuel", type=parse_count, metavar="N", help="stop after N fusions")
+    cmd.add_argument("--fuel", type=parse_fuel, metavar="N", help="stop after N rewrites, 0 too")
 
 
 def compile_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -64,6 +64,13 @@ def parse_count(text: str) -> int:
     """Parse a positive count."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive count")
+    return int(text)
+
+
+def parse_fuel(text: str) -> int:
+    """Parse a count that may be zero."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count")
     return int(text)
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from tir_schedules.fuel import spend
+
 
 def fold_batch_norm(
     main: relax.Function, inputs: int, weights: Sequence[np.ndarray]
@@ -44,7 +46,9 @@ class _Folder(PyExprMutator):
                 continue
             for var in relax.analysis.free_vars(value):
                 calls.pop(var, None)
-        self.norms: dict[relax.Var, relax.Call] = calls
+        self.norms: dict[relax.Var, relax.Call] = {
+            var: call for var, call in calls.items() if spend("fold_batch_norm", var.name)
+        }
         self.added: dict[relax.Var, np.ndarray] = {}
 
     def _folds(self, value: relax.Expr) -> bool:

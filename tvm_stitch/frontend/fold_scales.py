@@ -11,6 +11,7 @@ import numpy as np
 from tvm import ir, relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from tir_schedules.fuel import spend
 from tvm_stitch.frontend.affine import Affine, Readers, affine, readers, weights_of
 from tvm_stitch.frontend.fold_weights import keep_used
 
@@ -37,7 +38,7 @@ def fold_scales(
             made = _folds(weight, arrays[weight], several)
         if reason := _refuse(weight, several, reads) or _refuse_numbers(arrays[weight], made):
             logger.debug("fold_scales: %s: %s", weight.name, reason)
-        else:
+        elif spend("fold_scales", *(fold.affine.last.name for fold in made)):
             folds += made
     if not folds:
         return main, list(weights)

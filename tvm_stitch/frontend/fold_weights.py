@@ -9,6 +9,7 @@ import numpy as np
 from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from tir_schedules.fuel import spend
 from tvm_stitch.frontend.dedupe import find_twins
 from tvm_stitch.frontend.layout_step import LayoutStep, layout_step
 
@@ -93,10 +94,12 @@ def _folded(
         array = _applied(place, arrays[source])
         if array.nbytes - arrays[source].nbytes > budget:
             continue
+        chosen = [steps for steps in several if steps and _moved(steps) == place]
+        if chosen and not spend("fold_weights", source.name):
+            break
         budget -= array.nbytes - arrays[source].nbytes
-        for steps in several:
-            if steps and _moved(steps) == place:
-                folded[source, steps] = _applied(steps[len(place) :], array)
+        for steps in chosen:
+            folded[source, steps] = _applied(steps[len(place) :], array)
     return folded
 
 

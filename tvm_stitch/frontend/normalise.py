@@ -7,10 +7,11 @@ it returns are visited in turn, by every rewrite but those they come from.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import onnx
 
+from tir_schedules.fuel import spend
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.divisors import check_divisor
 from tvm_stitch.frontend.fold import Folder
@@ -20,8 +21,15 @@ from tvm_stitch.frontend.infer import infer_node, type_proto, value_type
 Rewrite = Callable[[Graph, onnx.NodeProto], Sequence[onnx.NodeProto] | None]
 
 
-def normalise(graph: Graph, rewrites: Sequence[Rewrite], given: object) -> None:
+def normalise(
+    graph: Graph,
+    rewrites: Sequence[Rewrite],
+    given: object,
+    optional: Collection[Rewrite] = (),
+) -> None:
     """Bring the graph to the form that TVM's importer takes, and type its outputs.
+
+    The importer does without the `optional` rewrites too: they cost fuel.
 
     Raises: StitchError naming a node whose inputs do not fit it.
     """
@@ -46,7 +54,7 @@ def normalise(graph: Graph, rewrites: Sequence[Rewrite], given: object) -> None:
             continue
         for change in rewrites:
             new = None if change in applied else change(graph, node)
-            if new is not None:
+            if new is not None and (change not in optional or spend(change.__name__, node.name)):
                 waiting.extendleft((n, applied | {change}) for n in reversed(new))
                 break
         else:

@@ -15,7 +15,7 @@ from tvm_stitch.frontend.load import load_structure
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.normalise import normalise
 from tvm_stitch.frontend.operators import check_operators
-from tvm_stitch.frontend.rewrites import REWRITES
+from tvm_stitch.frontend.rewrites import OPTIONAL, REWRITES
 from tvm_stitch.frontend.rewrites.group_normalization import replace_deprecated
 from tvm_stitch.frontend.shapes import bind_shapes
 from tvm_stitch.frontend.structure import check_structure, inline_functions, simplify
@@ -42,7 +42,7 @@ def import_onnx(
     inline_functions(graph)
     normalise(graph, [], given)
     simplify(graph)
-    normalise(graph, REWRITES, given)
+    normalise(graph, REWRITES, given, OPTIONAL)
     share_constants(graph)
     bounds = bound_indices(graph, given)
     imported = to_relax(graph, given)

@@ -49,6 +49,8 @@ REWRITES = (
     upsample,
     scalar_operand,
 )
+# Without these a model is as right, and slower.
+OPTIONAL = (batch_normalization, gemm, small_power, clip_by_constants, scalar_operand)
 # Operators that TVM's importer lacks and a rewrite above removes, by domain.
 REWRITTEN_OPS = frozenset(
     {("", "LpNormalization"), *(("com.microsoft", name) for name in MICROSOFT_OPS)}

@@ -1,0 +1,160 @@
+"""From what a user asks for to a lowered module, and to a library that runs it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.ir import IRModule
+from tvm.target import Target
+
+from tir_schedules.device import Device, llvm_features
+from tir_schedules.fuel import Fuel, burning
+from tir_schedules.host import available_cpus
+from tir_schedules.profile import Profile, ProfileError, load_profile, refuse_cpu
+from tvm_stitch import pipeline, targets
+from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend import ImportedModel, import_model
+from tvm_stitch.frontend.origins import origin_of
+from tvm_stitch.packing import packed
+from tvm_stitch.report import Report
+from tvm_stitch.runtime import cpu_features, library
+from tvm_stitch.runtime.artifact import Meta, Tensor, stored_bytes
+from tvm_stitch.runtime.model import Model
+from tvm_stitch.runtime.weights import constant_outputs, fetch_weights, makes_new_outputs
+
+FUSIONS = ("stitch", "tvm", "none")
+_PLACES = 4  # of a rewrite, that are named
+PathLike = str | os.PathLike
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `tvm_stitch.compile` is asked for, its keywords."""
+
+    model: Any
+    target: str | dict | Target = "x86"
+    shapes: Mapping[str, Sequence[int]] | None = None
+    log: PathLike | None = None
+    profile: PathLike | None = None
+    threads: int | None = None
+    fusion: str = "stitch"
+    fuel: int | None = None
+    dump_dir: PathLike | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request understood: its model imported and packed for its target."""
+
+    imported: ImportedModel
+    target: Target
+    threads: int
+    profile: Profile | None
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """`stages`: the module after each pass, by the pass's name; `fuel`: the rewrites applied."""
+
+    imported: ImportedModel
+    mod: IRModule
+    report: Report
+    target: Target
+    threads: int
+    stages: Mapping[str, IRModule]
+    fuel: Fuel
+
+
+def understand(request: Request) -> Asked:
+    """Raises: StitchError for a user's mistake."""
+    if request.log is not None:
+        rule = "log comes with a later release"
+        raise StitchError(f"log {request.log}", rule, "leave log out")
+    threads = available_cpus() if request.threads is None else request.threads
+    target, measured = targets.resolve(request.target, threads), None
+    if request.profile:
+        measured = _profile(request.profile, Device.detect(target, threads))
+    imported = packed(import_model(request.model, request.shapes), target)
+    return Asked(imported, target, threads, measured)
+
+
+def lower(request: Request) -> Lowered:
+    """Raises: StitchError for a user's mistake."""
+    if request.fusion not in FUSIONS:
+        rule = f"use one of {', '.join(FUSIONS)}"
+        raise StitchError(f"fusion {request.fusion!r}", "unknown", rule)
+    stages: dict[str, IRModule] = {}
+    with burning(Fuel(request.fuel)) as fuel:
+        asked = understand(request)
+        mod, report = pipeline.lower(
+            asked.imported.mod,
+            asked.target,
+            fusion=request.fusion,
+            threads=asked.threads,
+            profile=asked.profile,
+            dump_dir=Path(request.dump_dir) if request.dump_dir is not None else None,
+            watch=stages.__setitem__,
+        )
+    stored = stored_bytes(asked.imported.weights)
+    made = sum(weight.bytes for weight in asked.imported.prepared)
+    report = dataclasses.replace(
+        report,
+        weight_bytes=stored,
+        resident_weight_bytes=stored + made,
+        rewrites=len(fuel.spent),
+        last_rewrite=describe_last(fuel, asked.imported) if request.fuel is not None else "",
+    )
+    return Lowered(asked.imported, mod, report, asked.target, asked.threads, stages, fuel)
+
+
+def describe_last(fuel: Fuel, imported: ImportedModel) -> str:
+    """Return the last rewrite applied, in words, its places by the nodes of the user's model."""
+    if not fuel.spent:
+        return "none"
+    last = fuel.spent[-1]
+    places = [origin_of(place, imported.origins) or place for place in last.places]
+    more = [f"{len(places) - _PLACES} more"] if len(places) > _PLACES else []
+    return " at ".join([last.name, *filter(None, [", ".join([*places[:_PLACES], *more])])])
+
+
+def build(lowered: Lowered) -> Model:
+    """Return the library of a lowered module, in this process; placing tensors costs fuel too."""
+    imported = lowered.imported
+    mod = fetch_weights(lowered.mod)
+    meta = Meta(
+        inputs=tuple(Tensor(spec.name, tuple(spec.shape), spec.dtype) for spec in imported.inputs),
+        outputs=tuple(
+            Tensor(spec.name, tuple(spec.shape), spec.dtype) for spec in imported.outputs
+        ),
+        index_bounds=dict(imported.index_bounds),
+        copied_outputs=constant_outputs(mod),
+        threads=lowered.threads,
+        target=str(lowered.target),
+        cpu_features=tuple(cpu_features.required(llvm_features(lowered.target))),
+        tvm_version=tvm.__version__,
+        report=json.loads(lowered.report.to_json()),
+        weights=len(imported.weights) + len(imported.prepared),
+        new_outputs=makes_new_outputs(mod),
+    )
+    passes = pipeline.build_pipeline(lowered.target)
+    with burning(lowered.fuel):
+        executable = tvm.compile(mod, lowered.target, relax_pipeline=passes)
+    return library.from_executable(executable, meta, imported.weights, imported.prepared)
+
+
+def _profile(path: PathLike, device: Device) -> Profile:
+    try:
+        profile = load_profile(Path(path))
+    except ProfileError as error:
+        raise StitchError(error.given, error.rule, error.remedy) from None
+    if (reason := refuse_cpu(profile, device.mcpu, device.vector_bytes)) is not None:
+        remedy = "measure the machine with tvm-stitch calibrate -o FILE"
+        raise StitchError(f"profile {path}", reason, remedy)
+    return profile
