@@ -17,6 +17,9 @@ from tvm import relax
 from tvm_stitch.frontend import import_model
 
 BF16 = ml_dtypes.bfloat16
+# Python 3.10 has no later one than 1.23: it knows no empty axes without an operation nor scales
+# that broadcast, and its erf of NaN is 1.
+OLD_RUNTIME = tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24)
 
 
 @dataclass(frozen=True)

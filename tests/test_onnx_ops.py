@@ -127,11 +127,11 @@ ALL = {**{name: (*case, 1) for name, case in CASES.items()}, **MULTIPLE}
 
 
 def column(name: str) -> tuple[Any, Callable[[np.ndarray], Any]]:
-    """Return the column and how it takes an array; jax comes with the bench extra."""
+    """Return the column and how it takes an array."""
     if name == "torch":
         torch = pytest.importorskip("torch")
         return torch_column(), lambda value: torch.from_numpy(np.array(value))
-    jax = pytest.importorskip("jax", reason="jax is in the extra `bench`, not in `test`")
+    jax = pytest.importorskip("jax", reason="jax needs Python 3.11")
     jax.config.update("jax_enable_x64", True)
     return jax_column(), jax.numpy.asarray
 
@@ -181,7 +181,7 @@ def test_column_agrees_with_onnx_runtime(framework, name, tmp_path):
 
 def test_the_columns_have_the_same_rows():
     pytest.importorskip("torch")
-    pytest.importorskip("jax", reason="jax is in the extra `bench`, not in `test`")
+    pytest.importorskip("jax", reason="jax needs Python 3.11")
     assert set(torch_column().rows) == set(jax_column().rows)
     assert len(torch_column().rows) >= 60
 

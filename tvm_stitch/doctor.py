@@ -13,7 +13,8 @@ from tvm_stitch.errors import StitchError
 # The pair this release is tested with. apache-tvm-ffi 0.1.15 crashes TVM 0.27 in ToJSONGraph, as
 # soon as MetaSchedule makes a TuneContext.
 TVM_VERSION, FFI_VERSION = "0.27.0.post1", "0.1.14.post1"
-_NEEDED = ("numpy", "ml_dtypes", "onnx", "onnxsim", "psutil", "cloudpickle", "rich", "xgboost")
+_NEEDED = ("numpy", "ml_dtypes", "onnx", "onnxsim", "psutil", "cloudpickle", "rich")
+_EXTRAS = {"xgboost": "tune"}
 _PEERS = ("onnxruntime", "openvino", "torch", "jax")
 
 
@@ -31,7 +32,8 @@ def examine() -> list[Finding]:
     findings = [*_tvm(), *(_package(name, "broken") for name in _NEEDED), _compiler()]
     if importlib.util.find_spec("tvm"):
         findings += [_cpu(), _threads(), _cuda()]
-    return findings + [_package(name, "note") for name in _PEERS]
+    extras = [_package(name, "note", f"'tvm-stitch[{extra}]'") for name, extra in _EXTRAS.items()]
+    return findings + extras + [_package(name, "note") for name in _PEERS]
 
 
 def _tvm() -> list[Finding]:
@@ -47,10 +49,10 @@ def _tvm() -> list[Finding]:
     return findings
 
 
-def _package(name: str, state_if_missing: str) -> Finding:
+def _package(name: str, state_if_missing: str, installed_by: str | None = None) -> Finding:
     found = _version(name)
     if found is None:
-        return Finding(name, state_if_missing, f"missing: pip install {name}")
+        return Finding(name, state_if_missing, f"missing: pip install {installed_by or name}")
     return Finding(name, "ok", found)
 
 
