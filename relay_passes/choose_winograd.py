@@ -92,7 +92,8 @@ def _convolutions(func: relax.Function, weights: Weights) -> list[relax.Call]:
     def visit(node: relax.Expr) -> None:
         if not isinstance(node, relax.Call) or not is_product(node) or node.op.name not in SPATIAL:
             return
-        if convolution.window(node) is not None and weights.packs(*node.args):
+        known = weights.packs(*node.args) and weights.is_moderate(node.args[1])
+        if known and convolution.window(node) is not None:
             found.append(node)
 
     relax.analysis.post_order_visit(func, visit)

@@ -54,21 +54,24 @@ def window(call: relax.Call) -> Window | None:
     return Window(strides, dilation, padding[:rank], padding[rank:])
 
 
-def padded(
-    builder: relax.BlockBuilder, x: relax.Expr, sizes: Sequence[int], at: Window
-) -> tuple[relax.Expr, Window]:
-    """Return the image and the window to convolve it by, padded beforehand if that is better.
+def leaves_padding_out(x: relax.Expr, sizes: Sequence[int], at: Window) -> bool:
+    """Return whether loops over the taps leave the padding out (`tir_schedules.cpu.padding`).
 
-    Loops over the taps leave the padding out (`tir_schedules.cpu.padding`), but not of many taps or
-    of one, and the few channels of a picture are laid out anew anyhow.
+    Not of many taps or of one, and the few channels of a picture are laid out anew anyhow.
     """
-    widths = list(zip(at.before, at.after, strict=True))
+    widths = zip(at.before, at.after, strict=True)
     taps = [size for size, width in zip(sizes, widths, strict=True) if any(width)]
-    channels = int(x.ty.shape.values[-1])
-    if not taps or (channels >= FEW_CHANNELS and min(taps) > 1 and max(taps) <= MOST_TAPS):
+    few = int(x.ty.shape.values[-1]) < FEW_CHANNELS
+    return not taps or (not few and min(taps) > 1 and max(taps) <= MOST_TAPS)
+
+
+def padded(builder: relax.BlockBuilder, x: relax.Expr, at: Window) -> tuple[relax.Expr, Window]:
+    """Return the image with its padding, and the window to convolve it by."""
+    widths = list(zip(at.before, at.after, strict=True))
+    if not any(map(any, widths)):
         return x, at
     image = builder.emit(relax.op.nn.pad(x, [0, 0, *(n for pair in widths for n in pair), 0, 0]))
-    none = (0,) * len(sizes)
+    none = (0,) * len(widths)
     return image, replace(at, before=none, after=none)
 
 
@@ -86,7 +89,7 @@ def convolve(x: te.Tensor, packed: te.Tensor, at: Window, groups: int = 1) -> te
         *pixel, channel = index
         weight = packed[(channel // lanes, *taps, k, channel % lanes)]
         source = channel // made * depth + k
-        return te.sum(read(x, n, pixel, taps, source, at) * weight, axis=[*taps, k])
+        return te.sum(read(x, n, pixel, taps, source, at, weight), axis=[*taps, k])
 
     shape = (x.shape[0], *_out_sizes(x, sizes, at), blocks * lanes)
     return te.compute(shape, point, "packed_conv")
@@ -100,7 +103,7 @@ def convolve_depthwise(x: te.Tensor, kernel: te.Tensor, at: Window) -> te.Tensor
     def point(n: te.Var, *index: te.Var) -> te.Expr:
         *pixel, channel = index
         weight = kernel[(0, *taps, channel)]
-        return te.sum(read(x, n, pixel, taps, channel, at) * weight, axis=taps)
+        return te.sum(read(x, n, pixel, taps, channel, at, weight), axis=taps)
 
     return te.compute((x.shape[0], *_out_sizes(x, sizes, at), channels), point, "depthwise_conv")
 
@@ -112,11 +115,16 @@ def read(
     taps: Sequence[te.IterVar | int],
     channel: te.Expr,
     at: Window,
+    times: te.Expr | None = None,
 ) -> te.Expr:
-    """Return the element of the image that a tap meets, 0 beyond it."""
+    """Return the element of the image that a tap meets, `times` a weight; 0 beyond it.
+
+    Beyond it no product is made: that is the same only if the weight is finite.
+    """
     steps = zip(pixel, taps, at.strides, at.dilation, at.before, strict=True)
     place = [p * stride + tap * dilation - before for p, tap, stride, dilation, before in steps]
     element = x[(n, *place, channel)]
+    element = element if times is None else element * times
     bounds = [p >= 0 for p, before in zip(place, at.before, strict=True) if before]
     sizes = [int(size) for size in x.shape[1:-1]]
     bounds += [p < s for p, s, after in zip(place, sizes, at.after, strict=True) if after]

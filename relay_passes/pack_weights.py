@@ -12,6 +12,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import tvm
 from tvm import relax, te
 from tvm.ir import IRModule
@@ -65,22 +66,36 @@ class PackWeights:
     with `prepares`, which says that both follow, products of several rows get panels of them too.
     What each run makes is laid out only where its lines collide in the caches and are read often.
     Columns that fill no whole panels are padded, and the result cut, if the weight hardly grows.
-    Runs before LegalizeOps.
+
+    Infinities and NaN come out as if each product were made: zeros of the padding are multiplied by
+    a weight that has some, or whose numbers are not known, which are those of constants and
+    `arrays`, of the parameters of `main` behind its inputs. Runs before LegalizeOps.
     """
 
-    def __init__(self, device: Device | None = None, prepares: bool = False) -> None:
-        self._device, self._prepares = device, prepares
+    def __init__(
+        self,
+        device: Device | None = None,
+        prepares: bool = False,
+        arrays: Sequence[np.ndarray] = (),
+    ) -> None:
+        self._device, self._prepares, self._arrays = device, prepares, arrays
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or Device.detect(tvm.target.Target.current(allow_none=False))
         graphs = graph_functions(mod)
         functions = [func for _, func in graphs]
-        weights = Weights(functions)
+        weights = Weights(functions, self._numbers(mod))
         filtered = choose_winograd(functions, weights, device)
         packer = _Packer(mod, device, weights, filtered, self._prepares)
         for gvar, func in graphs:
             packer.builder_.update_func(gvar, packer.visit_expr(func))
         return packer.builder_.get()
+
+    def _numbers(self, mod: IRModule) -> dict[relax.Var, np.ndarray]:
+        if not self._arrays:
+            return {}
+        main = mod["main"]
+        return dict(zip(main.params[int(main.attrs["num_input"]) :], self._arrays, strict=True))
 
 
 def _pays(x: relax.Expr, right: relax.Expr) -> bool:
@@ -192,6 +207,8 @@ class _Packer(relax.PyExprMutator):
         by = self._filtered.get(site_of(call, at))
         if by is not None:
             return self._winograd(x, weight, at, by)
+        if not self._weights.is_moderate(weight):
+            x, at = convolution.padded(self.builder_, x, at)
         taps, groups = [number + 2 for number in range(len(sizes))], int(call.attrs.groups)
         axes = taps_of_window(call, at)
         if groups == 1 and axes is not None and shares_lanes(axes, depth, channels):
@@ -217,12 +234,13 @@ class _Packer(relax.PyExprMutator):
             kernel = self._panels.laid_out(weight, blocks, order, edges)
             function = functools.partial(convolution.convolve, groups=groups)
             name = "convolve"
-        image, at = convolution.padded(self.builder_, x, sizes, at)
+        if not convolution.leaves_padding_out(x, sizes, at):
+            x, at = convolution.padded(self.builder_, x, at)
 
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
             return function(x, kernel, at)
 
-        whole = self._call(name, compute, image, kernel)
+        whole = self._call(name, compute, x, kernel)
         *image, _ = wanted = shape_of(call)
         return self._cut(whole, [*image, channels + extra], wanted)
 

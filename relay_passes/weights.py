@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 
+import numpy as np
 from tvm import ir, relax, tirx
 
 from tir_schedules.analysis.expr import dtype_bytes
@@ -12,15 +14,22 @@ from tir_schedules.analysis.expr import dtype_bytes
 from .convolution import SPATIAL, TRANSPOSED
 
 _DTYPES = ("float32", "float64")
+# A number up to here times another is far from infinity, whatever sums they are added up in.
+MODERATE = 2.0**40
 
 
 class Weights:
     """What functions read of weights, each known by its `key_of`; `total_bytes` is of all.
 
     `own` are those that are only ever the right side of a product: a new layout replaces them.
+    `arrays` are the numbers of parameters, as far as these are known.
     """
 
-    def __init__(self, graphs: list[relax.Function]) -> None:
+    def __init__(
+        self, graphs: list[relax.Function], arrays: Mapping[relax.Var, np.ndarray]
+    ) -> None:
+        self._arrays = arrays
+        self._moderate: dict[object, bool] = {}
         self._products: Counter[object] = Counter()
         self._uses: Counter[object] = Counter()
         self._bytes: dict[object, int] = {}
@@ -41,6 +50,15 @@ class Weights:
     def packs(self, x: relax.Expr, weight: relax.Expr) -> bool:
         """Return whether `weight` is one, of its own and of a dtype that packs."""
         return key_of(weight) in self.own and pack_alike(x, weight)
+
+    def is_moderate(self, weight: relax.Expr) -> bool:
+        """Return whether no number of a weight is infinite, NaN or huge: False if none is known."""
+        key = key_of(weight)
+        if key not in self._moderate:
+            known = isinstance(weight, ir.Constant)
+            array = weight.value.numpy() if known else self._arrays.get(weight)
+            self._moderate[key] = array is not None and bool(np.all(np.abs(array) <= MODERATE))
+        return self._moderate[key]
 
     def holds(self, right: relax.Expr) -> bool:
         """Return whether `right` is a parameter that is a weight, or the transpose of one."""

@@ -9,15 +9,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
+import relax_models
 import stitch_case as sc
+import tvm
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from stitch_tir import statements
 from test_pack_weights import checked
-from tvm import tirx
+from tvm import relax, tirx
 from zoo.graph import Graph
 
+from relay_passes.transform import PackWeights
 from tir_schedules.analysis.atoms import Atom
 from tir_schedules.analysis.expr import Axis, AxisRef, Const, Expr, Op
 from tir_schedules.cpu import padding
@@ -102,16 +106,103 @@ def test_sums_are_free_of_conditions_and_of_taps_beyond_the_border():
     assert sum(isinstance(stmt, tirx.BufferStore) for stmt in inside_depth) == 40
 
 
-def test_infinite_weights_do_not_show_in_the_padding():
-    model = conv((6, 20), (3, 3), [1, 1, 1, 1])
-    weight = model.graph.initializer[0]
-    values = onnx.numpy_helper.to_array(weight).copy()
-    values[:, :, 0, :] = np.inf
-    weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
-    inputs = {"x": np.ones((1, 16, 6, 20), "float32")}
+SPECIAL = [np.inf, -np.inf, np.nan]
+
+
+def exact(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """Return what ONNX says: optimised, ONNX Runtime leaves paddings out itself."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    (y,) = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+    return y
+
+
+@pytest.mark.parametrize("special", SPECIAL, ids=str)
+@pytest.mark.parametrize(
+    ("shape", "weight", "attributes"),
+    [
+        pytest.param((1, 16, 6, 20), (32, 16, 3, 3), {"pads": [1] * 4}, id="dense"),
+        pytest.param((1, 64, 32, 32), (64, 64, 3, 3), {"pads": [1] * 4}, id="filtered"),
+        pytest.param((1, 3, 9, 21), (32, 3, 3, 3), {"pads": [1] * 4}, id="picture"),
+        pytest.param((1, 64, 9, 14), (3, 64, 3, 3), {"pads": [1] * 4}, id="few-results"),
+        pytest.param((1, 16, 9, 14), (16, 1, 3, 3), {"pads": [1] * 4, "group": 16}, id="depthwise"),
+        pytest.param((1, 32, 9, 14), (32, 8, 3, 3), {"pads": [0, 1] * 2, "group": 4}, id="groups"),
+        pytest.param((1, 16, 33), (32, 16, 3), {"pads": [2, 0], "dilations": [2]}, id="line"),
+        pytest.param((1, 16, 3, 5, 9), (16, 16, 3, 3, 3), {"pads": [1] * 6}, id="volume"),
+        pytest.param(
+            (1, 16, 9, 9), (32, 16, 3, 3), {"strides": [2] * 2, "pads": [1] * 4}, id="steps"
+        ),
+        pytest.param((1, 16, 9, 14), (32, 16, 1, 1), {"pads": [1] * 4}, id="pointwise"),
+    ],
+)
+def test_zeros_of_the_padding_are_multiplied_by_infinite_weights(
+    shape, weight, attributes, special
+):
+    g = Graph("conv")
+    x = g.input("x", shape)
+    if attributes.get("group", 1) > 1:  # channels last behind another only
+        x = g.op("Conv", x, g.weight("v", (shape[1], shape[1], 1, 1)))
+    values = np.random.default_rng(0).standard_normal(weight).astype("float32")
+    values[::2, :, 0] = special
+    y = g.op("Conv", x, g.initializer("w", values), **attributes)
+    g.output(g.op("Relu", y), "y", ("n", "c", *map(str, range(len(shape) - 2))))
+    model, inputs = g.model(), {"x": np.ones(shape, "float32")}
+    expected = exact(model, inputs)
+    assert np.isnan(expected).any()
     (y,) = sc.compiled(model, 2).model.run(inputs).values()
-    assert np.isfinite(y[:, :, 0]).all()
-    assert np.isinf(y[:, :, 1:]).all()
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("special", SPECIAL, ids=str)
+def test_a_padded_copy_keeps_its_zeros(special):
+    """A Pad of its own may be fused with the convolution: its zeros are multiplied too."""
+    g = Graph("pad")
+    x = g.op("Pad", g.input("x", (1, 16, 6, 20)), g.ints(*[0, 0, 1, 1] * 2))
+    values = np.ones((32, 16, 3, 3), "float32")
+    values[:, :, 0] = special
+    g.output(g.op("Relu", g.op("Conv", x, g.initializer("w", values))), "y", (1, 32, 6, 20))
+    model, inputs = g.model(), {"x": np.ones((1, 16, 6, 20), "float32")}
+    (y,) = sc.compiled(model, 2).model.run(inputs).values()
+    np.testing.assert_array_equal(y, exact(model, inputs))
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_a_weight_that_is_not_known_may_be_infinite(depthwise):
+    g, depth = Graph("given"), 1 if depthwise else 16
+    x, w = g.input("x", (1, 16, 9, 14)), g.input("w", (16, depth, 3, 3))
+    y = g.op("Conv", x, w, pads=[1] * 4, group=16 if depthwise else 1)
+    g.output(g.op("Relu", y), "y", (1, 16, 9, 14))
+    values = np.ones((16, depth, 3, 3), "float32")
+    values[:, :, 0] = np.inf
+    model, inputs = g.model(), {"x": np.ones((1, 16, 9, 14), "float32"), "w": values}
+    (y,) = sc.compiled(model, 2).model.run(inputs).values()
+    np.testing.assert_array_equal(y, exact(model, inputs))
+
+
+@pytest.mark.parametrize("bound", [False, True], ids=["parameter", "constant"])
+@pytest.mark.parametrize("special", [1.0, np.inf])
+def test_in_a_pipeline_a_weight_without_numbers_multiplies_zeros(bound, special):
+    x, weight = np.ones((1, 6, 20, 16), "float32"), np.ones((32, 16, 3, 3), "float32")
+    weight[:, :, 0] = special
+
+    def conv2d(builder: relax.BlockBuilder, x: relax.Expr, w: relax.Expr) -> relax.Expr:
+        layouts = {"data_layout": "NHWC", "kernel_layout": "OIHW"}
+        return builder.emit(relax.op.nn.conv2d(x, w, padding=1, **layouts))
+
+    if bound:
+        given = (x,)
+        mod = relax_models.module(lambda b, x: conv2d(b, x, relax.const(weight)), x)
+    else:
+        given = (x, weight)
+        mod = relax_models.module(conv2d, x, weight)
+    mod["main"] = mod["main"].with_attr("num_input", 1)
+    with relax_models.cpu():
+        mod = PackWeights()(mod)
+    padded = any("pad" in str(b.value) for block in mod["main"].body.blocks for b in block.bindings)
+    assert padded == (not bound or special == np.inf)
+    executable = tvm.compile(mod, relax_models.cpu(), relax_pipeline="tvm_stitch")
+    made = relax.VirtualMachine(executable, tvm.cpu())["main"](*map(tvm.runtime.tensor, given))
+    assert np.isnan(made.numpy()).any() == (special == np.inf)
 
 
 def test_blocks_of_rows_start_where_far_taps_meet_the_image():

@@ -173,7 +173,7 @@ def test_in_a_pipeline_a_weight_is_transformed_at_once_or_by_each_run(constant):
         mod = relax_models.module(lone, *given)
         mod["main"] = mod["main"].with_attr("num_input", 1)
     with relax_models.cpu():
-        mod = PackWeights()(mod)
+        mod = PackWeights(arrays=given[1:])(mod)
     calls = [b.value.args[0].name_hint for b in mod["main"].body.blocks[0].bindings[:-1]]
     assert calls == ([NAME] if constant else [transform_kernel.__name__, NAME])
     executable = tvm.compile(mod, relax_models.cpu(), relax_pipeline="tvm_stitch")
@@ -224,8 +224,24 @@ def test_a_weight_of_two_convolutions_has_the_form_that_each_wants():
 
 @pytest.mark.parametrize(("l3_mib", "name"), [(64, NAME), (3, "convolve")])
 def test_a_transformed_kernel_that_leaves_its_level_of_memory_must_still_pay(l3_mib, name):
-    mod = relax_models.module(lone, *relax_models.arrays((1, 14, 14, 256), (256, 256, 3, 3)))
+    x, weight = relax_models.arrays((1, 14, 14, 256), (256, 256, 3, 3))
+    mod = relax_models.module(lone, x, weight)
     mod["main"] = mod["main"].with_attr("num_input", 1)
     device = dataclasses.replace(sc.device(), l2_bytes=1 << 20, l3_bytes=l3_mib << 20)
-    kernels = {gvar.name_hint for gvar in PackWeights(device)(mod).get_global_vars()}
+    kernels = {
+        gvar.name_hint for gvar in PackWeights(device, arrays=[weight])(mod).get_global_vars()
+    }
     assert name in kernels
+
+
+@pytest.mark.parametrize("special", [np.inf, np.nan, 2.0**41, None], ids=str)
+def test_weights_that_may_be_infinite_or_huge_stay_direct(special):
+    x, weight = relax_models.arrays((1, 32, 32, 64), (64, 64, 3, 3))
+    arrays = [weight] if special is not None else []
+    mod = relax_models.module(lone, x, weight)
+    mod["main"] = mod["main"].with_attr("num_input", 1)
+    kernels = {v.name_hint for v in PackWeights(sc.device(), arrays=arrays)(mod).get_global_vars()}
+    assert (NAME in kernels) == (special is not None)
+    weight[0, 0, 0, 0] = special
+    kernels = {v.name_hint for v in PackWeights(sc.device(), arrays=arrays)(mod).get_global_vars()}
+    assert NAME not in kernels

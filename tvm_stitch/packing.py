@@ -20,9 +20,8 @@ _PADDING_SHARE = 0.13
 def packed(model: ImportedModel, target: Target) -> ImportedModel:
     """Return the model with convolutions channels last and weights in panels, for `target`."""
     with target:
-        mod = Sequential([PointwiseProducts(), ChannelsLast(), PackWeights(prepares=True)])(
-            model.mod
-        )
+        pack = PackWeights(prepares=True, arrays=model.weights)
+        mod = Sequential([PointwiseProducts(), ChannelsLast(), pack])(model.mod)
     main, weights = fold_weights(mod["main"], len(model.inputs), model.weights, _PADDING_SHARE)
     others = {v: f for v, f in mod.functions_items() if v.name_hint != "main"}
     mod, prepared = prepare_weights(IRModule({**others, "main": main}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 from .expr import Const, Expr, Op
 from .stage import Stage
@@ -15,9 +16,8 @@ _COMPARE = frozenset(("LT", "LE", "GT", "GE"))
 def padded_sum(stage: Stage) -> tuple[Expr, tuple[Op, ...]] | None:
     """Return a term without its bounds, and the comparisons that bound the terms that count.
 
-    None if the stage is no sum of `if_then_else(bounds, x, 0) * y`, nor of such a choice of whole
-    products. What is left out is a product with zero, so that a weight of infinity or NaN does not
-    show in the padding.
+    None if the stage is no sum of `if_then_else(bounds, x * y, 0)`, nor of products with such a
+    choice of one factor: zero times a factor that may be infinite or NaN is not left out.
     """
     if stage.reduction is None or stage.reduction.kind != "sum":
         return None
@@ -28,11 +28,20 @@ def padded_sum(stage: Stage) -> tuple[Expr, tuple[Op, ...]] | None:
         return None
     for side, factor in enumerate(value.args):
         found = _bounded(factor)
-        if found is not None:
+        if found is not None and _is_finite(value.args[1 - side]):
             inside, bounds = found
             args = (inside, value.args[1]) if side == 0 else (value.args[0], inside)
             return Op("Mul", args, value.dtype, value.extra), bounds
     return None
+
+
+def _is_finite(factor: Expr) -> bool:
+    """Return whether an expression is never infinite nor NaN."""
+    if isinstance(factor, Op) and factor.name == "Cast":
+        return _is_finite(factor.args[0])
+    if isinstance(factor, Const):
+        return math.isfinite(factor.value)
+    return not factor.dtype.startswith(("float", "bfloat"))
 
 
 def _bounded(factor: Expr) -> tuple[Expr, tuple[Op, ...]] | None:
