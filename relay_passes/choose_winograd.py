@@ -14,12 +14,13 @@ from collections.abc import Callable
 from tvm import relax, te
 
 from tir_schedules.analysis.expr import dtype_bytes
+from tir_schedules.analysis.summary import summarize
 from tir_schedules.cpu.accept import refuse_plan
 from tir_schedules.cpu.contraction import panel_lanes
 from tir_schedules.cpu.inspect import untiled_products
 from tir_schedules.cpu.latency import estimate
 from tir_schedules.cpu.levels import level_of, read_ns_per_byte
-from tir_schedules.cpu.template import plan_prim_func
+from tir_schedules.cpu.planner import plan_kernel
 from tir_schedules.device import Device
 
 from . import convolution, winograd
@@ -139,14 +140,14 @@ def _plan_ns(
     """Return the predicted time of a convolution, infinite if it is no single kernel."""
     outs, depth, *sizes = kernel
     lanes = panel_lanes(outs, dtype, device)
-    if by is None:
-        shape = (outs // lanes, *sizes, depth, lanes)
-        made = functools.partial(convolution.convolve, at=at)
-    else:
-        shape = (by.terms, by.terms, outs // lanes, depth, lanes)
-        made = functools.partial(winograd.convolve_winograd, at=at, by=by)
-    tensors = [te.placeholder(each, dtype) for each in (image, shape)]
-    plan = plan_prim_func(te.create_prim_func([*tensors, made(*tensors)]), device)
+    shapes = [image, (outs // lanes, *sizes, depth, lanes)]
+    made = functools.partial(convolution.convolve, at=at)
+    if by is not None:
+        shapes.insert(1, (by.terms, by.terms, outs // lanes, depth, lanes))
+        made = functools.partial(winograd.convolve_guarded, at=at, by=by)
+    tensors = [te.placeholder(each, dtype) for each in shapes]
+    kernel = summarize(te.create_prim_func([*tensors, made(*tensors)]))
+    plan = plan_kernel(kernel, device)
     if isinstance(plan, str) or refuse_plan(plan, device) is not None or untiled_products(plan):
         return math.inf
     return estimate(plan, device).total

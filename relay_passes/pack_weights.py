@@ -32,7 +32,7 @@ from .graph_functions import graph_functions
 from .panels import Panels
 from .transposed_convolution import convolve_transposed, gathers, refuse_transposed
 from .weights import Weights, is_product, key_of, pack_alike, shape_of
-from .winograd import Filtering, convolve_winograd
+from .winograd import Filtering, convolve_guarded, convolve_winograd
 
 _PAGE_BYTES = 4096
 _FULL_SETS = 512  # lines a page apart in a cache of 2 MiB and 16 ways: 32 sets of it
@@ -58,7 +58,8 @@ class PackWeights:
              a = call_tir(packed_conv, (x, ...w[H * W * O // lanes, 1, 1, I, lanes]))
              call_tir(col2im, (a,))
              or, where that is predicted to pay, of a 3x3 kernel
-             call_tir(convolve_winograd, (x, call_tir(transform_kernel, (w,))))
+             panels = ...w[O // lanes, 3, 3, I, lanes]
+             call_tir(convolve_winograd, (x, call_tir(transform_kernel, (panels,)), panels))
 
     Weights are constants, and the parameters behind the first `num_input` (an attribute of the
     function): `fold_weights` computes their new layout, and `prepare_weights` has transformed
@@ -297,11 +298,12 @@ class _Packer(relax.PyExprMutator):
         return relax.op.strided_slice(self.builder_.emit(whole), axes, [0] * len(axes), ends)
 
     def _winograd(self, x: relax.Expr, weight: relax.Expr, at: Window, by: Filtering) -> relax.Call:
-        def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
-            return convolve_winograd(x, kernel, at, by)
+        def compute(x: te.Tensor, kernel: te.Tensor, panels: te.Tensor) -> te.Tensor:
+            return convolve_guarded(x, kernel, panels, at, by)
 
+        panels = self._panels.convolution(weight)
         kernel = self._panels.transformed(weight, by)
-        return self._call(convolve_winograd.__name__, compute, x, kernel)
+        return self._call(convolve_winograd.__name__, compute, x, kernel, panels)
 
     def _call(self, name: str, compute: Callable, *tensors: relax.Expr) -> relax.Call:
         self._form = name

@@ -35,6 +35,13 @@ class Panels:
         widest = lanes_of(self._device, outs, dtype)
         return (outs if outs % widest else widest), 0
 
+    def convolution(self, weight: relax.Expr) -> relax.Expr:
+        """Return a kernel (O, I, ...) of whole panels as a direct convolution reads it."""
+        outs, depth, *sizes = shape_of(weight)
+        lanes = panel_lanes(outs, str(weight.ty.dtype), self._device)
+        taps = range(3, 3 + len(sizes))
+        return self.laid_out(weight, (outs // lanes, lanes, depth, *sizes), (0, *taps, 2, 1))
+
     def transformed(self, weight: relax.Expr, by: Filtering) -> relax.Expr:
         """Return the panels of a kernel for minimal filtering; of a constant one at once."""
         key = (key_of(weight), by)
@@ -44,12 +51,12 @@ class Panels:
                 self._made[key] = relax.const(transformed_kernel(weight.value.numpy(), by, lanes))
             else:
 
-                def compute(weight: te.Tensor) -> te.Tensor:
-                    return transform_kernel(weight, by, lanes)
+                def compute(panels: te.Tensor) -> te.Tensor:
+                    return transform_kernel(panels, by, lanes)
 
-                name = transform_kernel.__name__
-                panels = self._builder.call_te(compute, weight, primfunc_name_hint=name)
-                self._made[key] = self._builder.emit(panels)
+                name, panels = transform_kernel.__name__, self.convolution(weight)
+                made = self._builder.call_te(compute, panels, primfunc_name_hint=name)
+                self._made[key] = self._builder.emit(made)
         return self._made[key]
 
     def laid_out(

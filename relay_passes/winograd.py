@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import te, tirx
 
-from .convolution import Window, read
+from .convolution import Window, convolve, read
+from .weights import MODERATE
 
 TAPS = 3
 # Which terms of a row are summed first: sums that several rows have in common.
@@ -74,26 +75,27 @@ def transformed_kernel(weight: np.ndarray, by: Filtering, lanes: int) -> np.ndar
     return np.ascontiguousarray(array, weight.dtype)
 
 
-def transform_kernel(weight: te.Tensor, by: Filtering, lanes: int) -> te.Tensor:
-    """Return the same of a weight that is not known yet."""
-    outs, depth, *_ = (int(n) for n in weight.shape)
+def transform_kernel(panels: te.Tensor, by: Filtering, lanes: int) -> te.Tensor:
+    """Return the same of a kernel in panels, (O // width, 3, 3, I, width), not known yet."""
+    blocks, _, _, depth, width = (int(n) for n in panels.shape)
+    outs = blocks * width
 
     def columns(p: te.Var, o: te.Var, k: te.Var, b: te.Var) -> te.Expr:
         def tap(a: int) -> te.Expr:
-            return weight[o, k, a, b].astype("float64")
+            return panels[o // width, a, b, k, o % width].astype("float64")
 
         return _transformed(by.kernel, _PARITIES, p, tap, "float64")
 
     column = te.compute((by.terms, outs, depth, TAPS), columns, "transform_columns")
 
-    def panels(p: te.Var, q: te.Var, block: te.Var, k: te.Var, lane: te.Var) -> te.Expr:
+    def rows(p: te.Var, q: te.Var, block: te.Var, k: te.Var, lane: te.Var) -> te.Expr:
         def tap(b: int) -> te.Expr:
             return column[p, block * lanes + lane, k, b]
 
-        return _transformed(by.kernel, _PARITIES, q, tap, "float64").astype(weight.dtype)
+        return _transformed(by.kernel, _PARITIES, q, tap, "float64").astype(panels.dtype)
 
     shape = (by.terms, by.terms, outs // lanes, depth, lanes)
-    return te.compute(shape, panels, "transform_kernel")
+    return te.compute(shape, rows, "transform_kernel")
 
 
 def convolve_winograd(x: te.Tensor, kernel: te.Tensor, at: Window, by: Filtering) -> te.Tensor:
@@ -146,6 +148,30 @@ def convolve_winograd(x: te.Tensor, kernel: te.Tensor, at: Window, by: Filtering
         return _transformed(by.result, _OPPOSITES, w % by.size, product, x.dtype)
 
     return te.compute((batch, *made, channels), result, "convolve_winograd")
+
+
+def convolve_guarded(
+    x: te.Tensor, kernel: te.Tensor, panels: te.Tensor, at: Window, by: Filtering
+) -> te.Tensor:
+    """Return the same, by the `panels` of the kernel as it was where x has huge numbers.
+
+    One infinity or NaN would make NaN of all pixels of its tile, and what is huge may overflow in
+    sums that cancel.
+    """
+    usual, direct = convolve_winograd(x, kernel, at, by), convolve(x, panels, at)
+    axes = [te.reduce_axis((0, int(n)), f"x{number}") for number, n in enumerate(x.shape)]
+
+    def huge(_: te.Var) -> te.Expr:
+        inside = tirx.abs(x[tuple(axes)]) <= tirx.const(MODERATE, x.dtype)
+        none, one = tirx.const(0, x.dtype), tirx.const(1, x.dtype)
+        return te.sum(tirx.Select(inside, none, one), axis=axes)
+
+    found = te.compute((1,), huge, "huge")
+
+    def choice(*index: te.Var) -> te.Expr:
+        return tirx.if_then_else(found[0] == tirx.const(0, x.dtype), usual[index], direct[index])
+
+    return te.compute(usual.shape, choice, "convolve_guarded")
 
 
 def out_sizes(image: tuple[int, int], at: Window) -> list[int]:

@@ -49,21 +49,30 @@ def is_vector(stmt: tirx.Stmt) -> bool:
     return isinstance(stmt, tirx.For) and stmt.kind == tirx.ForKind.VECTORIZED
 
 
-def regions(func: tirx.PrimFunc) -> list[tirx.Stmt]:
+def ways(body: tirx.Stmt) -> list[tirx.Stmt]:
+    """Return what a kernel may do behind the checks that choose between its ways."""
+    for stmt, inside in statements(body):
+        alone = not any(is_launch(s) or isinstance(s, tirx.For) for s in inside)
+        if alone and isinstance(stmt, tirx.IfThenElse) and stmt.else_case is not None:
+            return [*ways(stmt.then_case), *ways(stmt.else_case)]
+    return [body]
+
+
+def regions(body: tirx.Stmt) -> list[tirx.Stmt]:
     """Return the parallel regions: launch points, and parallel loops outside any."""
     return [
         stmt
-        for stmt, inside in statements(func.body)
+        for stmt, inside in statements(body)
         if (is_launch(stmt) or is_parallel(stmt))
         and not any(is_launch(s) or is_parallel(s) for s in inside)
     ]
 
 
-def nests(func: tirx.PrimFunc) -> list[tirx.Stmt]:
+def nests(body: tirx.Stmt) -> list[tirx.Stmt]:
     """Return the outermost loop nests, a launch point being one."""
     return [
         stmt
-        for stmt, inside in statements(func.body)
+        for stmt, inside in statements(body)
         if (is_launch(stmt) or isinstance(stmt, tirx.For))
         and not any(is_launch(s) or isinstance(s, tirx.For) for s in inside)
     ]
@@ -82,18 +91,24 @@ def assert_stitched(func: tirx.PrimFunc, cpu: Device) -> None:
 
     One outermost nest or one launch point (a kernel too small to be parallel may be one tile with
     no loop around it), and no intermediate larger than its tile: what stands outside the tasks is
-    row statistics, or one partial result a task of something the kernel makes.
+    row statistics, or one partial result a task of something the kernel makes. A kernel that
+    checks its operands first runs one way or the other: each is such a kernel.
     """
-    found = regions(func)
+    for body in ways(func.body):
+        _assert_way(body, func, cpu)
+
+
+def _assert_way(body: tirx.Stmt, func: tirx.PrimFunc, cpu: Device) -> None:
+    found = regions(body)
     assert len(found) <= 1, f"{len(found)} parallel regions"
     if found:
-        assert len(nests(func)) == 1, "a loop stands beside the parallel region"
+        assert len(nests(body)) == 1, "a loop stands beside the parallel region"
     tasks = {
-        int(s.extent) for s, _ in statements(func.body) if is_parallel(s)
+        int(s.extent) for s, _ in statements(body) if is_parallel(s)
     } | {1}  # fmt: skip
     shared: list[ir.Var] = []
     tile = 0
-    for stmt, inside in statements(func.body):
+    for stmt, inside in statements(body):
         if isinstance(stmt, tirx.AllocBuffer):
             if found and not any(is_parallel(s) for s in inside):
                 shared.append(stmt.buffer)

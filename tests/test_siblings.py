@@ -66,7 +66,7 @@ def barriers(model: onnx.ModelProto) -> int:
     """Return the barriers in the one parallel region of the model's only kernel."""
     built = sc.compiled(model, 2)
     (func,) = (f for f in built.mod.functions.values() if isinstance(f, tirx.PrimFunc))
-    assert len(stitch_tir.regions(func)) == 1
+    assert len(stitch_tir.regions(func.body)) == 1
     marks = (s for s, _ in stitch_tir.statements(func.body) if isinstance(s, tirx.AttrStmt))
     return sum(s.attr_key == BARRIER for s in marks)
 

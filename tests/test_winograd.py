@@ -114,7 +114,9 @@ def test_kernels_of_all_sizes_are_right_on_any_number_of_threads(by, batch, tile
 @pytest.mark.parametrize(("channels", "lanes"), [((16, 16), 16), ((64, 37), 32), ((80, 1), 16)])
 def test_a_kernel_is_transformed_as_numpy_does_in_float64(by, dtype, bound, channels, lanes):
     weight = np.random.default_rng(0).standard_normal((*channels, 3, 3)).astype(dtype)
-    tensor = te.placeholder(weight.shape, dtype)
+    width = 8  # of the panels that it comes in
+    panels = weight.reshape(-1, width, *weight.shape[1:]).transpose(0, 3, 4, 2, 1)
+    tensor = te.placeholder(panels.shape, dtype)
     func = te.create_prim_func([tensor, transform_kernel(tensor, by, lanes)])
     scheduled = schedule_prim_func(func, sc.device())
     assert not isinstance(scheduled, str), scheduled
@@ -122,7 +124,7 @@ def test_a_kernel_is_transformed_as_numpy_does_in_float64(by, dtype, bound, chan
     expected = transformed_kernel(weight, by, lanes)
     made = tvm.runtime.tensor(np.full_like(expected, np.nan))
     built = tvm.compile(mod, targets.resolve("x86", 2))
-    built["main"](tvm.runtime.tensor(weight), made)
+    built["main"](tvm.runtime.tensor(np.ascontiguousarray(panels)), made)
     assert np.abs(made.numpy() - expected).max() <= bound * np.abs(expected).max()
 
 
@@ -132,6 +134,12 @@ def test_float64_keeps_its_digits(by):
     x, weight = rng.standard_normal((1, 16, 16, 64)), rng.standard_normal((64, 64, 3, 3))
     expected = direct(x, weight, at)
     assert np.abs(by_kernel(x, weight, at, by, 2) - expected).max() < 1e-12 * np.abs(expected).max()
+
+
+@pytest.fixture(scope="module")
+def guarded() -> tuple[onnx.ModelProto, sc.Compiled]:
+    model = network(residual=True)
+    return model, sc.compiled(model, 2)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +165,56 @@ def test_a_convolution_with_its_epilogue_is_one_kernel(batch, channels, size):
     assert_stitched(built.kernels[name], sc.device())
 
 
+def exactly(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    return expected
+
+
+@pytest.mark.parametrize("special", [np.inf, -np.inf, np.nan, 1e37, -3e38], ids=str)
+def test_infinities_nan_and_huge_numbers_show_where_a_direct_sum_shows_them(guarded, special):
+    """One infinity would be NaN in its whole tile, a huge number overflow in sums that cancel."""
+    model, built = guarded
+    inputs = sc.zoo.random_inputs(model)
+    inputs["x"][0, 5, 7, 9] = inputs["x"][0, 9, 31, 0] = special
+    expected = exactly(model, inputs)
+    (y,) = built.model.run(inputs).values()
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(y[~finite], expected[~finite])
+    assert np.abs(y[finite] - expected[finite]).max() <= 2e-6 * np.abs(expected[finite]).max()
+    far = expected[:, :, 12:28, 4:]
+    assert np.abs(y[:, :, 12:28, 4:] - far).max() < 1e-5 * np.abs(far).max()
+
+
+def test_what_is_infinite_in_what_is_added_behind_takes_no_other_way(guarded):
+    model, built = guarded
+    inputs = sc.zoo.random_inputs(model)
+    inputs["r"][0, 3, 4, 5], inputs["r"][0, 4, 4, 5] = np.inf, np.nan
+    expected = exactly(model, inputs)
+    (y,) = built.model.run(inputs).values()
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_both_ways_write_over_the_operand_that_dies():
+    """Of a chain of convolutions each writes over what is added to it."""
+    g = Graph("chain")
+    x = g.input("x", (1, 64, 32, 32))
+    first = g.op("Relu", g.op("Conv", x, g.weight("v", (64, 64, 3, 3)), pads=[1] * 4))
+    second = g.op("Relu", g.op("Conv", first, g.weight("w", (64, 64, 3, 3)), pads=[1] * 4))
+    third = g.op("Conv", second, g.weight("u", (64, 64, 3, 3)), pads=[1] * 4)
+    fourth = g.op("Relu", g.op("Add", third, first))
+    last = g.op("Conv", fourth, g.weight("t", (64, 64, 5, 5)), pads=[2] * 4)
+    g.output(g.op("Relu", last), "y", (1, 64, 32, 32))
+    model = g.model()
+    built = sc.compiled(model, 2)
+    assert any(name.endswith("_in_place") for name in filtered(built.kernels))
+    for special in (1.0, np.inf):
+        inputs = sc.zoo.random_inputs(model)
+        inputs["x"][0, 5, 7, 9] = special
+        expected = exactly(model, inputs)
+        (y,) = built.model.run(inputs).values()
+        np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+
+
 def lone(builder: relax.BlockBuilder, x: relax.Expr, weight: relax.Expr) -> relax.Expr:
     layout = {"data_layout": "NHWC", "kernel_layout": "OIHW"}
     return builder.emit(relax.op.nn.conv2d(x, weight, padding=1, **layout))
@@ -174,7 +232,8 @@ def test_in_a_pipeline_a_weight_is_transformed_at_once_or_by_each_run(constant):
         mod["main"] = mod["main"].with_attr("num_input", 1)
     with relax_models.cpu():
         mod = PackWeights(arrays=given[1:])(mod)
-    calls = [b.value.args[0].name_hint for b in mod["main"].body.blocks[0].bindings[:-1]]
+    values = [binding.value for binding in mod["main"].body.blocks[0].bindings[:-1]]
+    calls = [v.args[0].name_hint for v in values if v.op.name == "relax.call_tir"]
     assert calls == ([NAME] if constant else [transform_kernel.__name__, NAME])
     executable = tvm.compile(mod, relax_models.cpu(), relax_pipeline="tvm_stitch")
     machine = relax.VirtualMachine(executable, tvm.cpu())
@@ -219,7 +278,7 @@ def test_a_weight_of_two_convolutions_has_the_form_that_each_wants():
     report = tvm_stitch.explain(g.model(), threads=2)
     assert len(filtered({group.kernel for group in report.groups})) == 1
     assert report.weight_bytes == 4 * 64 * 64 * 9
-    assert report.resident_weight_bytes == 4 * 64 * 64 * (9 + 9 + 36)
+    assert report.resident_weight_bytes == 4 * 64 * 64 * (9 + 36)
 
 
 @pytest.mark.parametrize(("l3_mib", "name"), [(64, NAME), (3, "convolve")])

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from .atoms import Access, Atom, Node, Space, atomize
 from .coalesce import coalesce
 from .expr import Expr, Load, Op, loads
-from .inline import drop_dead, inline_into, is_identity
+from .inline import inline_into, is_identity
 from .sign import mark_signs
 from .softmax import softmax_bound
-from .stage import Kernel, Stage
+from .stage import Kernel, Stage, drop_dead
 from .summary import is_contraction
 from .widen import widen
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from .cost import is_data_dependent
 from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, transform, walk
 from .index import canonical, normalize
-from .stage import Kernel, Stage, substitute_axes
+from .stage import Kernel, Stage, drop_dead, substitute_axes
 from .summary import is_large_contraction
 
 _RECOMPUTE_OPS = 2  # light ops that are cheaper to repeat than to store and load again
@@ -51,16 +51,6 @@ def _pin_unit_indices(stage: Stage) -> Stage:
 
     value = transform(stage.value, rule)
     return Stage(stage.name, stage.out, stage.axes, stage.out_index, value, stage.reduction)
-
-
-def drop_dead(stages: list[Stage], outputs: tuple[Tensor, ...]) -> list[Stage]:
-    needed = {id(t) for t in outputs}
-    kept: list[Stage] = []
-    for stage in reversed(stages):
-        if id(stage.out) in needed:
-            kept.append(stage)
-            needed.update(id(ld.tensor) for ld in stage.loads())
-    return kept[::-1]
 
 
 def is_identity(stage: Stage) -> bool:

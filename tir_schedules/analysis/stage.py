@@ -93,6 +93,12 @@ class Kernel:
         written = {id(t) for t in self.outputs}
         return tuple(p for p in self.params if id(p) not in written)
 
+    @property
+    def touched(self) -> tuple[Tensor, ...]:
+        """The parameters that stages read or write: of two ways a kernel has, one may not."""
+        found = {id(t) for s in self.stages for t in (s.out, *(ld.tensor for ld in s.loads()))}
+        return tuple(p for p in self.params if id(p) in found)
+
     def __repr__(self) -> str:
         return "\n".join([f"{self.name}{list(self.params)}", *(f"  {s!r}" for s in self.stages)])
 
@@ -118,6 +124,16 @@ def substitute_axes(expr: Expr, values: dict[int, Expr]) -> Expr:
         return value if value.dtype == node.dtype else Op("Cast", (value,), node.dtype)
 
     return transform(expr, rule)
+
+
+def drop_dead(stages: list[Stage], outputs: tuple[Tensor, ...]) -> list[Stage]:
+    needed = {id(t) for t in outputs}
+    kept: list[Stage] = []
+    for stage in reversed(stages):
+        if id(stage.out) in needed:
+            kept.append(stage)
+            needed.update(id(ld.tensor) for ld in stage.loads())
+    return kept[::-1]
 
 
 def fresh_axes(stage: Stage) -> Stage:

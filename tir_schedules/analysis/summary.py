@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
+from .alternatives import usual_way
 from .expr import Expr, Load, Op, Tensor, Term, walk
 from .index import normalize
 from .padding import padded_sum
@@ -28,7 +29,8 @@ class Part:
 
 def summarize(func: tirx.PrimFunc) -> Kernel | Refusal:
     """Return what the templates know of a PrimFunc; compute it once per distinct function."""
-    return read_prim_func(func)
+    kernel = read_prim_func(func)
+    return kernel if isinstance(kernel, Refusal) else usual_way(kernel)
 
 
 def compose(parts: list[Part], params: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Kernel:

@@ -14,7 +14,7 @@ from .emit_nest import NestEmitter
 from .emit_online import emit_online
 from .emit_tiles import over_tiles, tasks_loop, tile_position
 from .nest import Nest, sequence
-from .plan import LoopGroup, Phase, Plan
+from .plan import Guard, LoopGroup, Phase, Plan
 from .storage import Storage
 from .streaming import import_code
 
@@ -34,18 +34,43 @@ def emit_prim_func(
     for tensor in plan.space.kernel.outputs:
         if id(tensor) in over:
             storage.share(tensor, over[id(tensor)])
-    phases = [_PhaseEmitter(plan, phase, storage).emit() for phase in plan.phases]
-    if plan.online is not None:
-        phases = [emit_online(plan, storage)]
-    body: list[tirx.Stmt] = [*storage.declarations(), *phases]
-    if len(plan.phases) > 1 and plan.parallel:
-        body = [*storage.declarations(), _one_region(phases, plan)]
-    whole = sequence(body)
-    if plan.streamed:
-        whole = import_code(whole, plan.streamed, plan.vector_bytes)
+    whole = sequence([*storage.declarations(), *_guarded(plan, plan.guards, storage)])
+    streamed = {id(t): t for way in _ways(plan) for t in way.streamed}
+    if streamed:
+        whole = import_code(whole, tuple(streamed.values()), plan.vector_bytes)
     root = s_tir.SBlock([], [], [], "root", whole)
     func = tirx.PrimFunc(params, s_tir.SBlockRealize([], tirx.IntImm("bool", 1), root))
     return func.with_attr({**attrs, "s_tir": True, "tirx.noalias": True})
+
+
+def _ways(plan: Plan) -> list[Plan]:
+    """Return a plan and those that stand behind its guards."""
+    others = (g.other for g in plan.guards if g.other is not None)
+    return [plan, *(way for other in others for way in _ways(other))]
+
+
+def _guarded(plan: Plan, guards: Sequence[Guard], storage: Storage) -> list[tirx.Stmt]:
+    """Emit `check; if made == 0: usual else: other` for each guard, one in the other."""
+    if not guards:
+        return _phases(plan, storage)
+    guard, *rest = guards
+    checked = storage.beside(guard.check)
+    made = tirx.BufferLoad(checked.lodge(guard.made), [tirx.IntImm(INDEX, 0)])
+    check = [*checked.declarations(), *_phases(guard.check, checked)]
+    beside = storage.beside(guard.other)
+    other = _guarded(guard.other, guard.other.guards, beside)
+    usual = sequence(_guarded(plan, rest, storage))
+    apart = sequence([*beside.declarations(), *other])
+    holds = tirx.EQ(made, tirx.const(0, guard.made.dtype))
+    return [*check, tirx.IfThenElse(holds, usual, apart)]
+
+
+def _phases(plan: Plan, storage: Storage) -> list[tirx.Stmt]:
+    """Emit what a plan does, in one parallel region if it is parallel."""
+    if plan.online is not None:
+        return [emit_online(plan, storage)]
+    phases = [_PhaseEmitter(plan, phase, storage).emit() for phase in plan.phases]
+    return [_one_region(phases, plan)] if len(phases) > 1 and plan.parallel else phases
 
 
 def _one_region(phases: list[tirx.Stmt], plan: Plan) -> tirx.Stmt:

@@ -137,7 +137,8 @@ class _Evaluator:
         regions = self._profile.call_ns
         if self._plan.parallel:
             regions += self._profile.region(self._threads) * (1 + self._plan.barriers / 2)
-        return Latency(total + regions, compute, traffic, regions)
+        checks = sum(_Evaluator(g.check, self._device).run().total for g in self._plan.guards)
+        return Latency(total + regions + checks, compute, traffic, regions)
 
     def _share(self, phase: Phase) -> float:
         """Return by what the threads divide a phase's time: tasks over rounds of tasks."""

@@ -35,6 +35,9 @@ def refuse_overwrite(plan: Plan, operand: Tensor, result: Tensor) -> str | None:
     places = [p for n in writers for p in _places(plan, n)]
     if len(places) != 1 or writers[0] in plan.phases[places[0].phase].combine:
         return "it is written in several parts"
+    others = (g.other for g in plan.guards if g.other is not None)
+    if any(refuse_overwrite(other, operand, result) is not None for other in others):
+        return "the other way of the kernel may not"
     (writer,), (written,) = writers, places
     for reader in plan.space.nodes:
         for access in (a for a in reader.reads.values() if a.tensor is operand):

@@ -127,6 +127,18 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """Run `check` first: the plan it is in serves if the number `made` is 0, else `other`.
+
+    `other` is None where a plan is judged and not emitted.
+    """
+
+    check: Plan
+    made: Tensor
+    other: Plan | None
+
+
+@dataclass(frozen=True)
 class Plan:
     """The decisions of the stitch template for one kernel."""
 
@@ -143,6 +155,7 @@ class Plan:
     tile_bytes: int = 0
     cache_bytes: int = 0  # what a tile may keep in its core's cache
     online: Online | None = None  # attention in one pass over its keys, instead of phases
+    guards: tuple[Guard, ...] = ()  # what must hold of its operands, the first one first
 
     @property
     def barriers(self) -> int:

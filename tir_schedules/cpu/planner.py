@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ..analysis.alternatives import Alternatives, alternatives
 from ..analysis.atoms import Node, Space, atomize
 from ..analysis.coalesce import coalesce
 from ..analysis.expr import Tensor
@@ -18,7 +19,7 @@ from ..analysis.late_division import divide_late
 from ..analysis.sign import mark_signs
 from ..analysis.softmax import drop_nan
 from ..analysis.stage import Kernel
-from ..analysis.summary import is_large_contraction
+from ..analysis.summary import is_contraction, is_large_contraction
 from ..analysis.widen import widen
 from ..device import Device
 from .contraction import register_tile
@@ -26,7 +27,7 @@ from .latency import alone_ns
 from .limits import most_tasks, region_ns, tile_limit
 from .loops import group_loops
 from .online_planner import plan_online
-from .plan import LoopGroup, Phase, Plan, buffer_bytes, most_alive
+from .plan import Guard, LoopGroup, Phase, Plan, buffer_bytes, most_alive
 from .row_chains import row_chain
 from .streaming import streamed_results
 from .strips import extra_ns
@@ -40,12 +41,29 @@ def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
         return "a tensor has no elements"
     if not kernel.outputs:
         return "no result is read"
+    ways = alternatives(kernel)
+    if ways is not None:
+        return _guarded(ways, device)
     online = plan_online(kernel, device)
     if online is not None:
         return online
     reduced = divide_late(drop_nan(mark_signs(inline_stages(widen(kernel)))))
     space = coalesce(atomize(reduced))
     return plan_space(space, device)
+
+
+def _guarded(ways: Alternatives, device: Device) -> Plan | str:
+    """Return the plan of the usual way, with the other one behind a check of its operands."""
+    if any(is_contraction(s) for s in ways.check.stages):
+        return "what is checked is made in the kernel"
+    kernels = (ways.check, ways.usual, *(() if ways.other is None else (ways.other,)))
+    plans = [plan_kernel(kernel, device) for kernel in kernels]
+    refused = [plan for plan in plans if isinstance(plan, str)]
+    if refused:
+        return refused[0]
+    check, usual, *others = plans
+    guard = Guard(check, ways.made, others[0] if others else None)
+    return replace(usual, guards=(guard, *usual.guards))
 
 
 def plan_space(space: Space, device: Device) -> Plan | str:
@@ -83,7 +101,7 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan
         crossing,
         tuple(t for t in crossing if not any(t is out for out in space.kernel.outputs)),
         streamed,
-        _beyond_cache(space.kernel.inputs, device),
+        _beyond_cache(_read(space.kernel), device),
         tuple(t for t in _beyond_cache(space.kernel.outputs, device) if t not in streamed),
         device.vector_bytes,
         tile_bytes,
@@ -128,7 +146,7 @@ def _parts(space: Space, device: Device) -> list[tuple[list[Node], Tiling]]:
     out: list[tuple[list[Node], Tiling]] = []
     place: dict[int, int] = {}
     work = {id(n): work_regions((n,), device) for n in space.nodes}
-    large = any(t.bytes > device.l2_bytes for t in space.kernel.params)
+    large = any(t.bytes > device.l2_bytes for t in space.kernel.touched)
     for node in space.nodes:
         alone = choose_tiling([node], space, device)
         # Not before its producers; an independent node in between ends no phase.
@@ -256,6 +274,11 @@ def _crossing(space: Space, phases: list[Phase]) -> tuple[Tensor, ...]:
         if ends[id(edge.producer)] != starts[id(edge.consumer)]:
             found[id(edge.producer.stage.out)] = edge.producer.stage.out
     return tuple(found.values())
+
+
+def _read(kernel: Kernel) -> tuple[Tensor, ...]:
+    touched = {id(t) for t in kernel.touched}
+    return tuple(t for t in kernel.inputs if id(t) in touched)
 
 
 def _beyond_cache(tensors: tuple[Tensor, ...], device: Device) -> tuple[Tensor, ...]:

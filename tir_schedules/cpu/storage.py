@@ -67,6 +67,18 @@ class Storage:
         """Let a result have the memory of a parameter."""
         self._flat[id(result)] = self._flat[id(operand)]
 
+    def lodge(self, tensor: Tensor) -> ir.Var:
+        """Return a buffer of its own for a result that no parameter holds."""
+        self._flat[id(tensor)] = self._allocate(tensor.name, tensor.elements, tensor.dtype)
+        return self._flat[id(tensor)]
+
+    def beside(self, plan: Plan) -> Storage:
+        """Return the storage of another plan for the same parameters."""
+        other = Storage(plan)
+        for tensor in self._plan.space.kernel.params:
+            other._flat[id(tensor)] = self._flat[id(tensor)]
+        return other
+
     def declarations(self) -> list[tirx.Stmt]:
         return self._declared
 

@@ -29,7 +29,7 @@ def streamed_results(space: Space, device: Device) -> tuple[Tensor, ...]:
     """Return the outputs that no cache will hold and that the kernel does not read again."""
     if device.vector_bytes < 32:
         return ()
-    least, moved = device.l3_bytes, sum(p.bytes for p in space.kernel.params)
+    least, moved = device.l3_bytes, sum(p.bytes for p in space.kernel.touched)
     steps = sum(n.stage.domain for n in space.nodes)
     if moved >= _MOVED * device.l3_bytes and steps <= _MOST_STEPS * moved:
         least *= _LEFT
