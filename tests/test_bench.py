@@ -197,7 +197,8 @@ def test_peers_in_processes_of_their_own_answer_and_are_gone_afterwards(softmax)
     ort, torch = rows
     assert ort.reason is None
     assert ort.timing.rounds == 2 and ort.apart == 0.0
-    assert torch.timing is None and torch.reason == "no framework op"
+    assert torch.timing is None
+    assert torch.reason in ("no framework op", "the Python package torch is not installed")
     assert not crew.workdir.exists()
     for pid in pids:
         with pytest.raises(ProcessLookupError):

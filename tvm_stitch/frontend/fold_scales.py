@@ -34,7 +34,7 @@ def fold_scales(
     reads = readers(main)
     folds: list[_Fold] = []
     for weight, several in _affines(main, arrays, reads).items():
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             made = _folds(weight, arrays[weight], several)
         if reason := _refuse(weight, several, reads) or _refuse_numbers(arrays[weight], made):
             logger.debug("fold_scales: %s: %s", weight.name, reason)
