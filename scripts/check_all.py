@@ -23,7 +23,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 SHOWN_ERRORS = 5
-WORKERS = {"models": 1}  # a model takes the machine's threads and gigabytes
+# A model takes the machine's threads and gigabytes.
+WORKERS = {"models": 1, "threads": 1}
 
 
 def main() -> int:

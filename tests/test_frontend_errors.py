@@ -32,6 +32,14 @@ MISFIT = model(
     {"y": (FLOAT, None)},
     {"w": array(2)},
 )
+TO_COMPLEX = model(
+    [
+        helper.make_node("Cast", ["x"], ["h"], to=TensorProto.COMPLEX128),
+        helper.make_node("Cast", ["h"], ["y"], to=FLOAT),
+    ],
+    {"x": (FLOAT, [3])},
+    {"y": (FLOAT, None)},
+)
 DATA_DEPENDENT = model(
     [helper.make_node("NonZero", ["x"], ["y"])], {"x": (FLOAT, [3])}, {"y": (INT64, None)}
 )
@@ -65,6 +73,7 @@ INDICES = model(
         pytest.param(N4, {"x": (-1, 4)}, ["-1 is no extent"], id="negative"),
         pytest.param(UNKNOWN, None, ["Nope", "d.Zip"], id="unknown-ops"),
         pytest.param(negate(opset=5), None, ["opset 5"], id="old-opset"),
+        pytest.param(TO_COMPLEX, None, ["Cast", "complex128"], id="cast-to-complex"),
         pytest.param(MISFIT, None, ["Add", "do not fit"], id="shapes-do-not-fit"),
         pytest.param(DATA_DEPENDENT, None, ["'y'", "depends on data"], id="data-dependent"),
         pytest.param(negate(COMPLEX), None, ["complex64"], id="complex"),

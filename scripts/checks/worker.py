@@ -20,6 +20,8 @@ SECTIONS = {
     "random": "random_section",
     "plans": "plans_section",
     "blocks": "blocks_section",
+    "wild": "wild_section",
+    "threads": "threads_section",
 }
 
 

@@ -224,6 +224,25 @@ def walk(expr: Expr) -> Iterator[Expr]:
         stack.extend(node.children())
 
 
+def tree_size(expr: Expr, tensor: Tensor | None = None, size: int = 1) -> int:
+    """Return how many nodes `expr` has once it is written out, shared ones at each place.
+
+    A load of `tensor` counts as `size` nodes.
+    """
+    sizes: dict[int, int] = {}
+    stack = [expr]
+    while stack:
+        node = stack[-1]
+        waiting = [kid for kid in node.children() if id(kid) not in sizes]
+        if waiting:
+            stack.extend(waiting)
+        else:
+            stack.pop()
+            own = size if isinstance(node, Load) and node.tensor is tensor else 1
+            sizes[id(node)] = own + sum(sizes[id(kid)] for kid in node.children())
+    return sizes[id(expr)]
+
+
 def loads(expr: Expr) -> list[Load]:
     """Return the distinct loads in `expr`, those inside indices included."""
     return list(dict.fromkeys(n for n in walk(expr) if isinstance(n, Load)))

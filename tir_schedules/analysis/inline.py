@@ -9,11 +9,14 @@ cost more than a tile buffer.
 from __future__ import annotations
 
 from .cost import is_data_dependent
-from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, transform, walk
+from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, transform, tree_size, walk
 from .index import canonical, normalize
 from .stage import Kernel, Stage, drop_dead, substitute_axes
 from .summary import is_large_contraction
 
+# Nodes of a value written out. A chain x + x, or Select(c, x, x), doubles it with each link; the
+# largest of the zoo, ResNet-50's, has 846.
+_MOST_NODES = 2048
 _RECOMPUTE_OPS = 2  # light ops that are cheaper to repeat than to store and load again
 
 
@@ -24,6 +27,7 @@ def inline_stages(kernel: Kernel) -> Kernel:
     stages = {id(s.out): s for s in live}
     order = [id(s.out) for s in live]
     products = {id(s.out) for s in live if is_large_contraction(s)}
+    most = {id(s.out): max(_MOST_NODES, 2 * tree_size(s.value)) for s in live}
     for key in list(order):
         stage = stages[key]
         if key in params or stage.reduction is not None or not is_identity(stage):
@@ -31,12 +35,29 @@ def inline_stages(kernel: Kernel) -> Kernel:
         readers = [s for s in stages.values() if s is not stage and _reads(s, stage.out)]
         if _is_epilogue(stage, readers, products) or not _should_inline(stage, readers):
             continue
-        for reader in readers:
-            stages[id(reader.out)] = inline_into(reader, stage)
+        inlined = _inlined(stage, readers, most)
+        if inlined is None:
+            continue
+        for reader in inlined:
+            stages[id(reader.out)] = reader
         del stages[key]
         order.remove(key)
     final = tuple(_canonical_loads(stages[k]) for k in order)
     return Kernel(kernel.name, kernel.params, kernel.outputs, final)
+
+
+def _inlined(stage: Stage, readers: list[Stage], most: dict[int, int]) -> list[Stage] | None:
+    """Return the readers with the stage in them, None if one would have more nodes than it may."""
+    size, made = tree_size(stage.value), []
+    for reader in readers:
+        limit = most[id(reader.out)]
+        # The indices that it is read at only add to that: what is too large is not even built.
+        if tree_size(reader.value, stage.out, size) > limit:
+            return None
+        made.append(inline_into(reader, stage))
+        if tree_size(made[-1].value) > limit:
+            return None
+    return made
 
 
 def _pin_unit_indices(stage: Stage) -> Stage:

@@ -14,7 +14,8 @@ VALUES_UP_TO = 1024  # elements of constants shown to inference: shapes, axes, b
 def infer_node(graph: Graph, node: onnx.NodeProto) -> None:
     """Write the types of the node's outputs into `graph.types`, as far as ONNX knows them.
 
-    Raises: onnx.shape_inference.InferenceError if the inputs do not fit the operator.
+    Raises: onnx.shape_inference.InferenceError if the inputs do not fit the operator,
+    onnx.checker.ValidationError if it has no result of such a type.
     """
     if not onnx.defs.has(node.op_type, graph.opsets.get(node.domain, 1), node.domain):
         return

@@ -18,6 +18,8 @@ from tvm_stitch.frontend.fold import Folder
 from tvm_stitch.frontend.graph import Graph
 from tvm_stitch.frontend.infer import infer_node, type_proto, value_type
 
+# The second is of a type that the operator does not have, such as a Cast to a complex number.
+TYPE_ERRORS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
 Rewrite = Callable[[Graph, onnx.NodeProto], Sequence[onnx.NodeProto] | None]
 
 
@@ -42,7 +44,7 @@ def normalise(
         where = f"{given}, {node.op_type} {(node.name or node.output[0])!r}"
         try:
             infer_node(graph, node)
-        except onnx.shape_inference.InferenceError as error:
+        except TYPE_ERRORS as error:
             reason = str(error).strip().splitlines()[0]
             raise StitchError(
                 where,

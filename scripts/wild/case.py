@@ -1,0 +1,79 @@
+"""One architecture through one importer: exported, compiled as users compile it, compared."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import tvm_stitch
+from tvm_stitch.errors import StitchError
+from wild.catalogue import ARCHITECTURES
+from wild.comparison import error_of_max, reference
+from wild.expected import NOT_EXPORTED, REFUSED
+from wild.exporters import NotExported, export, suffix
+
+THREADS = 2
+BOUND = 1e-4  # max difference over max magnitude of an output
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model's file, what it is called with by name, and what it should give."""
+
+    path: Path
+    inputs: dict[str, np.ndarray]
+    expected: list[np.ndarray]
+
+    @classmethod
+    def exported(cls, case: str, folder: Path) -> Case:
+        """Export NAME:IMPORTER into `folder`. Raises: NotExported."""
+        name, _, importer = case.partition(":")
+        example = ARCHITECTURES[name].example()
+        path = folder / f"{name}.{importer}{suffix(importer)}"
+        expected = reference(example)
+        export(example, importer, path)
+        return cls(path, {key: value.numpy() for key, value in example.inputs.items()}, expected)
+
+    def compile(self, threads: int = THREADS, **options: object) -> tvm_stitch.Model:
+        """Compile through the front door. Raises: StitchError for what is refused."""
+        model = torch.export.load(self.path) if self.path.suffix == ".pt2" else self.path
+        return tvm_stitch.compile(model, threads=threads, **options)
+
+    def run(self, model: tvm_stitch.Model) -> list[np.ndarray]:
+        """Run by name, or by position what torch.export wrote, whose names are its own."""
+        if self.path.suffix == ".pt2":
+            got = model(*map(torch.from_numpy, self.inputs.values()))
+            tensors = got if isinstance(got, tuple) else (got,)
+            return [torch.from_dlpack(tensor).numpy() for tensor in tensors]
+        names = {spec.name for spec in model.meta.inputs}  # exporters drop what nothing reads
+        feeds = {name: array for name, array in self.inputs.items() if name in names}
+        return list(model.run(feeds).values())
+
+
+def answer(case: str, **options: object) -> dict:
+    """Return what was measured, and `wrong`: a line for each thing that is not as it must be."""
+    with tempfile.TemporaryDirectory(prefix="wild-") as folder:
+        try:
+            exported = Case.exported(case, Path(folder))
+        except NotExported as error:
+            return _failed("exporter", str(error), NOT_EXPORTED.get(case))
+        try:
+            model = exported.compile(**options)
+        except StitchError as error:
+            return _failed("refused", str(error), REFUSED.get(case))
+        error = error_of_max(exported.run(model), exported.expected)
+    wrong = []
+    if case in {**NOT_EXPORTED, **REFUSED}:
+        wrong.append("it is listed as failing and does not")
+    if not error < BOUND:
+        wrong.append(f"error of max {error:.3g}, the bound is {BOUND}")
+    return {"error_of_max": error, "kernels": model.report.kernels, "wrong": wrong}
+
+
+def _failed(what: str, said: str, reason: str | None) -> dict:
+    expected = reason is not None and reason in said
+    return {what: said, "wrong": [] if expected else [f"{what}: {said}"]}

@@ -1,0 +1,80 @@
+"""Chains whose links read the one before twice: written out, each link doubles the last."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from relax_models import module
+from tvm.relax import op
+
+import tvm_stitch
+from tir_schedules.analysis import expr, inline
+from tir_schedules.analysis.expr import Axis, AxisRef, Load, Op, Tensor, tree_size
+from tir_schedules.analysis.stage import Kernel, Stage
+
+LINKS = 40
+X = np.linspace(-0.5, 0.5, 64, dtype=np.float32)
+FIRST = X > 0
+
+
+def choose(x: np.ndarray) -> np.ndarray:
+    return x
+
+
+def square(x: np.ndarray) -> np.ndarray:
+    return x - x * np.maximum(x, 0)
+
+
+CHAINS = {
+    "where": (lambda b, c, x: b.emit(op.where(c, x, x)), choose),
+    "square": (
+        lambda b, _, x: b.emit(op.subtract(x, b.emit(op.multiply(x, b.emit(op.nn.relu(x)))))),
+        square,
+    ),
+}
+
+
+@pytest.mark.parametrize("fusion", ["stitch", "tvm"])
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_of_forty_links_compiles(name, fusion):
+    link, numpy = CHAINS[name]
+
+    def emit(builder, c, x):
+        for _ in range(LINKS):
+            x = link(builder, c, x)
+        return x
+
+    compiled = tvm_stitch.compile(module(emit, FIRST, X), threads=1, fusion=fusion)
+    want = X
+    for _ in range(LINKS):
+        want = numpy(want)
+    (got,) = compiled.run({"x0": FIRST, "x1": X}).values()
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def kernel(links: int) -> Kernel:
+    tensors = [Tensor(f"h{n}", (8,), "float32") for n in range(links + 1)]
+    stages = []
+    for before, after in itertools.pairwise(tensors):
+        axis = Axis("i", 8)
+        twice = tuple(Load(before, (AxisRef(axis),)) for _ in range(2))
+        value = Op("Add", twice, "float32")
+        stages.append(Stage(after.name, after, (axis,), (AxisRef(axis),), value))
+    return Kernel("chain", (tensors[0], tensors[-1]), (tensors[-1],), tuple(stages))
+
+
+def test_no_value_grows_past_the_limit_and_short_chains_are_one_stage():
+    (alone,) = inline.inline_stages(kernel(8)).stages
+    assert tree_size(alone.value) == 3 * (1 << 8) - 1
+    several = inline.inline_stages(kernel(14)).stages
+    assert len(several) > 1
+    assert max(tree_size(stage.value) for stage in several) <= inline._MOST_NODES
+
+
+def test_the_size_of_an_expression_is_that_of_it_written_out():
+    shared = Op("Neg", (AxisRef(Axis("i", 4)),), "int64")
+    for _ in range(100):
+        shared = Op("Add", (shared, shared), "int64")
+    assert expr.tree_size(shared) == 3 * (1 << 100) - 1
