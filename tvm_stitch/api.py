@@ -88,6 +88,8 @@ def verify(
     `inputs` are arrays by name, or a folder with NAME.npy for each; without them random ones of
     `seed` serve. After `budget` seconds a kernel that was compared already is not compared again.
     Of each wrong kernel a folder is written in `reproducers`, a new temporary one if it is None.
+    The outputs are compared with those of the operators before any rewrite; where only they are
+    wrong, the rewrite that makes them so is found by fuel.
 
     Raises: StitchError as `compile`, and for inputs that the model refuses.
     """
@@ -97,10 +99,8 @@ def verify(
     folder = Path(reproducers) if reproducers is not None else None
     if folder is not None:
         verification.refuse_output(folder)
-    lowered = lower(Request(model, target, shapes, log, profile, threads, fusion, fuel))
     return verification.verify_model(
-        build(lowered),
-        verification.Origin(lowered.imported, lowered.stages),
+        Request(model, target, shapes, log, profile, threads, fusion, fuel),
         inputs=Path(inputs) if isinstance(inputs, str | os.PathLike) else inputs,
         seed=seed,
         budget=math.inf if budget is None else budget,

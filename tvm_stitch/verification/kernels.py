@@ -47,7 +47,8 @@ class Finding:
 class Checked:
     """`calls` of `kernels` were compared; `left` calls of known kernels were not, for time.
 
-    `trials`: how often kernels were called by themselves, on other inputs.
+    `trials`: how often kernels were called by themselves, on other inputs. `whole`: whether the
+    model's outputs were compared too.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -55,6 +56,7 @@ class Checked:
     trials: int = 0
     left: int = 0
     kernels: set[str] = field(default_factory=set)
+    whole: bool = True
 
 
 class KernelChecker:

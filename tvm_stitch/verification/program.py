@@ -15,12 +15,16 @@ _VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_copy")
 
 @dataclass(eq=False)
 class Value:
-    """A tensor, compared by identity: an input, a constant, or a result of a step."""
+    """A tensor, compared by identity: an input, a constant, or a result of a step.
+
+    `shape` is that of inputs and results, empty where it is not static.
+    """
 
     name: str
     maker: Step | None = None
     position: int = 0
     constant: np.ndarray | None = None
+    shape: tuple[int, ...] = ()
 
     @property
     def is_constant(self) -> bool:
@@ -32,7 +36,8 @@ class Step:
     """A call. `kind` is "kernel" (of PrimFunc or group `name`), "view", "if", "group" or "other".
 
     `places`: for each result the operand that it is written over, -1 for none. `branches` are the
-    programs of an "if", whose first input is the condition.
+    programs of an "if", whose first input is the condition. Of an "other", `call` is the call and
+    `inputs` are what `read`, its variables, hold; None if one of them holds no single tensor.
     """
 
     kind: str
@@ -41,6 +46,8 @@ class Step:
     results: list[Value] = field(default_factory=list)
     places: tuple[int, ...] = ()
     branches: tuple[Program, ...] = ()
+    call: relax.Call | None = None
+    read: tuple[relax.Var, ...] | None = None
 
 
 @dataclass(eq=False)
@@ -133,9 +140,13 @@ class _Reader:
             return self._add(Step("view", op, source), call.ty, name)
         if isinstance(call.op, ir.GlobalVar):
             return self._function(call, name)
-        inputs = [v for arg in call.args for v in _flat(self._hold(arg, name))]
+        read = tuple(relax.analysis.free_vars(call))
+        held = [self._held.get(var) for var in read]
+        inputs = [value for each in held for value in _flat(each)]
         label = op or str(getattr(call.op, "global_symbol", type(call.op).__name__))
-        return self._add(Step("other", label, inputs), call.ty, name)
+        single = all(isinstance(each, Value) for each in held)
+        step = Step("other", label, inputs, call=call, read=read if single else None)
+        return self._add(step, call.ty, name)
 
     def _kernel(self, call: relax.Call, name: str) -> _Held:
         inputs = _flat(self._hold(call.args[1], name))
@@ -176,7 +187,9 @@ def _new_values(ty: ir.Type, name: str, maker: Step | None) -> _Held:
         if not isinstance(ty, relax.TensorType):
             return None
         count += 1
-        return Value(name, maker, count - 1)
+        extents = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else []
+        static = all(isinstance(extent, tirx.IntImm) for extent in extents)
+        return Value(name, maker, count - 1, shape=tuple(map(int, extents)) if static else ())
 
     return make(ty)
 

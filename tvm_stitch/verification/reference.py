@@ -34,7 +34,7 @@ class References:
         yield self.run(name, inputs, wide=False)
         rng = np.random.default_rng(0)
         for _ in range(_PERTURBED):
-            yield self.run(name, [_perturbed(array, rng) for array in inputs])
+            yield self.run(name, [perturbed(array, rng) for array in inputs])
 
     def truncates(self, name: str) -> bool:
         """Return whether floats become integers in a kernel: of large ones that is anything."""
@@ -76,7 +76,7 @@ def _run(
     return [arrays[value] for value in program.results]
 
 
-def _perturbed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def perturbed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return floats changed by up to a unit in their last place, in float64."""
     if array.dtype.kind not in "fV":
         return array
