@@ -35,15 +35,22 @@ def pool(g: BlockGraph, x: Value) -> Value | None:
 
 
 def _fits(window: Window, space: tuple[int, ...], ceil: bool) -> bool:
-    """Return whether each window begins and ends where all runtimes agree that one may."""
+    """Return whether each window has an element and begins and ends where all runtimes agree."""
     out = window.out(space, ceil)
-    for extent, count, span, stride, (before, after) in zip(
-        space, out, window.spans, window.strides, window.pads, strict=True
+    for extent, count, span, stride, dilation, (before, after) in zip(
+        space, out, window.spans, window.strides, window.dilations, window.pads, strict=True
     ):
-        last = (count - 1) * stride - before
-        if span > extent + before + after or last >= extent or span <= max(before, after):
+        starts = [number * stride - before for number in range(count)]
+        if span > extent + before + after or starts[-1] >= extent or span <= max(before, after):
+            return False
+        if not all(_reads(start, span, dilation, extent) for start in starts):
             return False
     return True
+
+
+def _reads(start: int, span: int, dilation: int, extent: int) -> bool:
+    """Return whether a tap of the window at `start` lies in the image."""
+    return any(0 <= at < extent for at in range(start, start + span, dilation))
 
 
 def _pooled(g: BlockGraph, x: Value, window: Window, largest: bool, ceil: bool) -> Value:
