@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import block_ops as op
-from block_graph import BlockGraph, is_finite
+from block_graph import BlockGraph
 from block_norms import batch_norm, norm
 from block_products import MULTIPLY_ADDS, linear
 from block_windows_numpy import Window, convolve, convolve_transposed
@@ -66,8 +66,6 @@ def convolved(
     space = x.shape[2:]
     if any(s > e + sum(p) for s, e, p in zip(window.spans, space, window.pads, strict=True)):
         return None
-    if _goes_by_winograd(window, groups) and not is_finite(x):
-        return None
     pixels = x.shape[0] * math.prod(window.out(space))
     terms = x.shape[1] // groups * math.prod(window.kernel)
     if pixels * outputs > g.limit or pixels * outputs * terms > MULTIPLY_ADDS:
@@ -82,11 +80,6 @@ def convolved(
 
     attrs = {**window.attributes(), "group": groups}
     return g.rounded("Conv", function, args, accumulates=True, **attrs)
-
-
-def _goes_by_winograd(window: Window, groups: int) -> bool:
-    """README: one infinity shows as NaN around it there."""
-    return window.kernel == (3, 3) and window.strides == (1, 1) and groups == 1
 
 
 def pointwise(g: BlockGraph, x: Value, outputs: int) -> Value | None:
