@@ -119,3 +119,17 @@ def test_convolutions_are_laid_out_as_those_of_onnx():
     assert not ops & {"conv2d", "conv2d_transpose"}
     got, want = np.from_dlpack(model(x)), net(x).detach().numpy()
     assert np.all(np.abs(got - want) <= 1e-5 * (np.abs(want) + np.abs(want).max()))
+
+
+class LastStep(torch.nn.Module):
+    """The last step of a sequence: an index that counts from the end."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x[:, -1] * 2, x[-2, :, -3]
+
+
+def test_a_selected_position_may_count_from_the_end():
+    x = torch.randn(4, 5, 6)
+    model = tvm_stitch.compile(torch.export.export(LastStep(), (x,)), threads=1)
+    for got, expected in zip(model(x), LastStep()(x), strict=True):
+        torch.testing.assert_close(torch.from_dlpack(got), expected)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import tvm
 import tvm_ffi
 from torch import fx
 from tvm import relax
@@ -54,6 +55,14 @@ def index_put(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     first = _permuted(emit, data, order)
     put = emit(relax.op.scatter_nd(first, chosen, updates, "add" if accumulate else "update"))
     return _permuted(emit, put, _inverse(order))
+
+
+def select(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
+    """rewrite: x.select(axis, -1) -> take(x, n - 1, axis)   # n elements along the axis"""
+    data, axis, chosen = importer.retrieve_args(node)
+    extent = data.ty.shape.values[axis]
+    place = chosen + int(extent) if chosen < 0 and isinstance(extent, tvm.tirx.IntImm) else chosen
+    return importer.block_builder.emit(relax.op.take(data, relax.const(place, "int64"), axis))
 
 
 def take(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
@@ -104,6 +113,7 @@ def grid_sample(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
 CONVERTERS = {
     "index.Tensor": index,
     "index_put.default": index_put,
+    "select.int": select,
     "take.default": take,
     "embedding.default": embedding,
     "scatter.src": scatter,
