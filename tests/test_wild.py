@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-import torch
 
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
+import torch
 from wild import case as wild_case
 from wild.architecture import Architecture
 from wild.case import BOUND, Case
