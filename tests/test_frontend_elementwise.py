@@ -88,6 +88,11 @@ def unary_cases():
         for dtype in ("i1", "i4", "i8", "f8"):
             yield Case(f"{op}-{dtype}", op, {"x": random(5, dtype=dtype, low=-9, high=9)})
     yield Case("Relu-i32", "Relu", {"x": random(5, dtype="i4", low=-9, high=9)})
+    for alpha in (1.0, -1.0, -np.inf):
+        attrs = {"alpha": alpha}
+        yield Case(f"ThresholdedRelu-special{alpha:+g}", "ThresholdedRelu", SPECIAL, attrs=attrs)
+    doubles = {"x": random(2, 3, dtype="f8")}
+    yield Case("ThresholdedRelu-f8", "ThresholdedRelu", doubles, reference=True)
     yield Case("Gelu", "Gelu", X234, opset=20)
     yield Case("Gelu-tanh", "Gelu", X234, attrs={"approximate": "tanh"}, opset=20)
     yield Case("Swish", "Swish", X234, attrs={"alpha": 1.5}, opset=24, reference=True)

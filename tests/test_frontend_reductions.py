@@ -46,6 +46,12 @@ def reduction_cases():
             )
     big = {"x": np.array([[100.0, 101, 99], [-200, -201, -199]], "f4")}
     yield Case("ReduceLogSumExp-large", "ReduceLogSumExp", big, {"axes": ints([1])})
+    ends = (np.inf, -np.inf, np.nan, 1)
+    rows = {"x": np.array([[a, b] for a in ends for b in ends], "f4")}
+    yield Case("ReduceLogSumExp-special", "ReduceLogSumExp", rows, {"axes": ints([1])})
+    attrs = {"axes": [-1], "keepdims": 0}
+    yield Case("ReduceLogSumExp-special-13", "ReduceLogSumExp", rows, attrs=attrs, opset=13)
+    yield Case("ReduceLogSumExp-f8", "ReduceLogSumExp", {"x": random(2, 3, dtype="f8")})
     ties = {"x": np.array([[1, 3, 3], [2, 2, 1]], "f4")}
     for op in ("ArgMax", "ArgMin"):
         yield Case(op, op, ties, attrs={"axis": 1})

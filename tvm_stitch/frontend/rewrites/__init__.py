@@ -13,6 +13,7 @@ from tvm_stitch.frontend.rewrites.dropout import dropout
 from tvm_stitch.frontend.rewrites.gemm import gemm
 from tvm_stitch.frontend.rewrites.integer_mean import integer_mean
 from tvm_stitch.frontend.rewrites.layer_normalization import layer_normalization
+from tvm_stitch.frontend.rewrites.log_sum_exp import log_sum_exp
 from tvm_stitch.frontend.rewrites.lp_normalization import lp_normalization
 from tvm_stitch.frontend.rewrites.microsoft import MICROSOFT_OPS, microsoft
 from tvm_stitch.frontend.rewrites.one_hot import one_hot
@@ -24,6 +25,7 @@ from tvm_stitch.frontend.rewrites.special_values import (
     clip_to_finite,
     one_sided_isinf,
     sign_of_nan,
+    thresholded_relu,
 )
 from tvm_stitch.frontend.rewrites.upsample import upsample
 
@@ -37,10 +39,12 @@ REWRITES = (
     layer_normalization,
     lp_normalization,
     reduce_over_nothing,
+    log_sum_exp,
     integer_mean,
     one_hot,
     one_sided_isinf,
     sign_of_nan,
+    thresholded_relu,
     clip_to_finite,
     clip_by_constants,
     bfloat16_through_float,

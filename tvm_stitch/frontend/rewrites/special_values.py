@@ -38,6 +38,18 @@ def one_sided_isinf(graph: Graph, node: onnx.NodeProto) -> list | None:
     return build.nodes
 
 
+def thresholded_relu(graph: Graph, node: onnx.NodeProto) -> list | None:
+    """rewrite: ThresholdedRelu(x, alpha) -> Where(x > alpha, x, 0), not a product with 0 or 1"""
+    if node.op_type != "ThresholdedRelu" or (known := graph.type_of(node.input[0])) is None:
+        return None
+    build, (x,) = Builder(graph, node), node.input
+    alpha = build.constant(attributes(node).get("alpha", 1.0), known.dtype)
+    build(
+        "Where", build("Greater", x, alpha), x, build.constant(0, known.dtype), out=node.output[0]
+    )
+    return build.nodes
+
+
 def clip_to_finite(graph: Graph, node: onnx.NodeProto) -> list | None:
     """rewrite: Clip(x, low) -> Clip(x, low, largest finite): what ONNX says of a bound left out"""
     if node.op_type != "Clip" or (known := graph.type_of(node.input[0])) is None:
