@@ -21,6 +21,7 @@ from .group import Group
 from .legality import refuse_node
 from .op_graph import OpGraph, OpNode
 from .stitch_planner import StitchPlanner
+from .take_apart import NOTHING, Apart, take_apart
 
 logger = logging.getLogger("tvm_stitch.fusion")
 _NAME_OPS = 4
@@ -44,6 +45,7 @@ class StitchOps:
       -> lv2 = stitch_add_softmax_exp(x, y)       # Primitive
 
     `device` defaults to what the current target describes, `planner` to one of our own for it.
+    What `apart` tells of is taken apart behind it.
     `plans` maps each new function's name to its group after a run. Functions without dataflow
     blocks and all other bindings stay.
     """
@@ -52,14 +54,16 @@ class StitchOps:
         self,
         device: Device | None = None,
         planner: Planner | None = None,
+        apart: Apart = NOTHING,
     ) -> None:
-        self._device, self._planner = device, planner
+        self._device, self._planner, self._apart = device, planner, apart
         self.plans: dict[str, Group] = {}
         self.graphs: list[FusionPlan] = []
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or Device.detect(Target.current(allow_none=False))
-        planner = self._planner or StitchPlanner(device.deciding())
+        deciding = device.deciding()
+        planner = _WithoutWrong(self._planner or StitchPlanner(deciding), self._apart, deciding)
         builder = relax.BlockBuilder(IRModule(mod.functions, attrs=mod.attrs))
         kernels: dict[str, object] = {}
         for gvar, func in graph_functions(mod):
@@ -69,6 +73,16 @@ class StitchOps:
                 builder.update_func(builder.get().get_global_var(gvar.name_hint), rewritten)
         _keep_alone(builder, self.graphs)
         return relax.transform.Normalize()(builder.get())
+
+
+class _WithoutWrong:
+    """A planner whose plans have no group that was found wrong."""
+
+    def __init__(self, planner: Planner, apart: Apart, device: Device) -> None:
+        self._planner, self._apart, self._device = planner, apart, device
+
+    def plan(self, graph: OpGraph) -> FusionPlan:
+        return take_apart(self._planner.plan(graph), self._apart.groups, self._device)
 
 
 class _Rewriter:

@@ -15,12 +15,15 @@ from tir_schedules.analysis.stage import Kernel
 from tvm_stitch import pipeline
 from tvm_stitch.advice import Advice
 from tvm_stitch.build import Request, build, lower, understand
+from tvm_stitch.errors import StitchError
 from tvm_stitch.report import Report
 from tvm_stitch.runtime.link import find_compiler
 from tvm_stitch.runtime.model import Model
 
 if TYPE_CHECKING:
     from tvm_stitch.verification.verification import Verification
+
+ON_MISMATCH = ("refuse", "unfuse")
 
 
 def compile(
@@ -34,6 +37,8 @@ def compile(
     fusion: str = "stitch",
     fuel: int | None = None,
     dump_dir: str | os.PathLike | None = None,
+    verify: bool = False,
+    on_mismatch: str = "refuse",
 ) -> Model:
     """Compile a path to an ONNX file, a ModelProto, an ExportedProgram or a Relax module.
 
@@ -43,11 +48,25 @@ def compile(
     `profile` is a file of `tvm-stitch calibrate`; the shipped figures nearest to the CPU serve
     without one.
 
-    Raises: StitchError for a user's mistake in any of them.
+    With `verify` each kernel is compared with its operators, as the function of that name does, and
+    no wrong model is returned: where one is wrong it is refused, or with `on_mismatch="unfuse"` the
+    wrong kernel is taken apart into smaller ones, as `report.unfused` then tells.
+
+    Raises: StitchError for a user's mistake in any of them, and for a wrong model.
     """
     find_compiler()
+    if on_mismatch not in ON_MISMATCH:
+        remedy = f"use one of {', '.join(ON_MISMATCH)}"
+        raise StitchError(f"on_mismatch {on_mismatch!r}", "unknown", remedy)
+    if on_mismatch != "refuse" and not verify:
+        rule = "without verification no mismatch is found"
+        raise StitchError(f"on_mismatch {on_mismatch!r}", rule, "verify too")
     asked = Request(model, target, shapes, log, profile, threads, fusion, fuel, dump_dir)
-    return build(lower(asked))
+    if not verify:
+        return build(lower(asked))
+    from tvm_stitch.verification.unfuse import compile_verified
+
+    return compile_verified(asked, unfuse=on_mismatch == "unfuse")
 
 
 def explain(

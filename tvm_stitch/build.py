@@ -14,6 +14,7 @@ import tvm
 from tvm.ir import IRModule
 from tvm.target import Target
 
+from relay_passes.take_apart import NOTHING, Apart
 from tir_schedules.device import Device, llvm_features
 from tir_schedules.fuel import Fuel, burning
 from tir_schedules.host import available_cpus
@@ -36,7 +37,7 @@ PathLike = str | os.PathLike
 
 @dataclass(frozen=True)
 class Request:
-    """What `tvm_stitch.compile` is asked for, its keywords."""
+    """What `tvm_stitch.compile` is asked for, its keywords, and what it must not fuse."""
 
     model: Any
     target: str | dict | Target = "x86"
@@ -47,6 +48,7 @@ class Request:
     fusion: str = "stitch"
     fuel: int | None = None
     dump_dir: PathLike | None = None
+    apart: Apart = NOTHING
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ def lower(request: Request) -> Lowered:
             profile=asked.profile,
             dump_dir=Path(request.dump_dir) if request.dump_dir is not None else None,
             watch=stages.__setitem__,
+            apart=request.apart,
         )
     stored = stored_bytes(asked.imported.weights)
     made = sum(weight.bytes for weight in asked.imported.prepared)

@@ -14,6 +14,7 @@ from tvm.target import Target
 
 from relay_passes.fusion_plan import FusionPlan
 from relay_passes.legalize import LEGALIZATIONS
+from relay_passes.take_apart import NOTHING, Apart, KeepAlone
 from relay_passes.transform import (
     FoldSmallConstants,
     OverwriteOperands,
@@ -38,17 +39,18 @@ def lower(
     profile: Profile | None = None,
     dump_dir: Path | None = None,
     watch: Callable[[str, IRModule], None] | None = None,
+    apart: Apart = NOTHING,
 ) -> tuple[IRModule, Report]:
     """Lower a Relax module for `target`; return it for `build_pipeline`, and what was done.
 
     `fusion` picks the planner only: `stitch`, `tvm` (stock FuseOps) or `none`. `profile` defaults
     to the shipped one of the device. `dump_dir` receives the module after each pass as
-    `NN_Pass.py`; `watch` is called with each pass's name and result.
+    `NN_Pass.py`; `watch` is called with each pass's name and result. `apart` is not fused.
     """
     device = Device.detect(target, threads, profile)
-    stitch, schedule = StitchOps(device), ApplyStitchSchedules(device)
+    stitch, schedule = StitchOps(device, None, apart), ApplyStitchSchedules(device)
     overwrite = OverwriteOperands(schedule)
-    steps = [*_passes(fusion, stitch, schedule), ("OverwriteOperands", overwrite)]
+    steps = [*_passes(fusion, stitch, schedule, apart), ("OverwriteOperands", overwrite)]
     before: list[IRModule] = []
     with target:
         for number, (name, step) in enumerate(steps):
@@ -113,7 +115,7 @@ def relax_pipeline() -> Pass:
 
 
 def _passes(
-    fusion: str, stitch: StitchOps, schedule: ApplyStitchSchedules
+    fusion: str, stitch: StitchOps, schedule: ApplyStitchSchedules, apart: Apart = NOTHING
 ) -> list[tuple[str, Callable[[IRModule], IRModule]]]:
     steps: list[tuple[str, Callable[[IRModule], IRModule]]] = [
         # Sorts and scans have no legalisation; left to TVM's pipeline, nothing here would see them.
@@ -126,6 +128,8 @@ def _passes(
     ]
     if fusion == "stitch":
         steps.append(("StitchOps", stitch))
+    if apart.ops:
+        steps.append(("KeepAlone", KeepAlone(apart.ops)))
     if fusion != "none":
         steps.append(("FuseOps", relax.transform.FuseOps()))
     return [

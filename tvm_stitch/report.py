@@ -22,6 +22,17 @@ class GroupReport:
 
 
 @dataclass(frozen=True)
+class Unfused:
+    """A group that was taken apart as its kernel was found wrong; `ops` by the model's nodes."""
+
+    ops: list[str]
+    problem: str
+
+    def __str__(self) -> str:
+        return f"taken apart: {', '.join(self.ops)}: {self.problem}"
+
+
+@dataclass(frozen=True)
 class Report:
     """The compilation of one model.
 
@@ -33,7 +44,8 @@ class Report:
     where nothing but a preparation reads them, and those prepared when the model is loaded.
     `rewrites` counts those applied, fusions among them, and `last_rewrite` is the last one where
     their number was limited. `serial_above_threshold` and `scalar_contiguous` name kernels that
-    ought to be parallel and vectorised but are not: both should be empty.
+    ought to be parallel and vectorised but are not: both should be empty. `unfused` are the groups
+    that verification found wrong, of which none is a kernel any more.
     """
 
     kernels: int
@@ -50,6 +62,7 @@ class Report:
     last_rewrite: str = ""
     serial_above_threshold: list[str] = field(default_factory=list)
     scalar_contiguous: list[str] = field(default_factory=list)
+    unfused: list[Unfused] = field(default_factory=list)
 
     def to_json(self) -> str:
         """Return the report as one JSON object."""
@@ -62,7 +75,9 @@ class Report:
         Raises: ValueError, KeyError or TypeError if `text` is something else.
         """
         fields = json.loads(text)
-        return cls(**{**fields, "groups": [GroupReport(**group) for group in fields["groups"]]})
+        groups = [GroupReport(**group) for group in fields["groups"]]
+        unfused = [Unfused(**group) for group in fields.get("unfused", ())]
+        return cls(**{**fields, "groups": groups, "unfused": unfused})
 
     def __str__(self) -> str:
         lines = [
@@ -78,6 +93,7 @@ class Report:
             )
         if self.last_rewrite:
             lines.append(f"{self.rewrites} rewrites, the last: {self.last_rewrite}")
+        lines += map(str, self.unfused)
         for group in self.groups:
             mark = " (fallback)" if group.fallback else ""
             lines.append(f"{group.kernel}{mark}: {', '.join(group.ops)}")

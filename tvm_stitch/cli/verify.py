@@ -1,4 +1,7 @@
-"""Compile a model and compare each of its kernels with its operators one by one."""
+"""Compile a model and compare each of its kernels, and all of it, with its operators one by one.
+
+Where only the whole model is wrong, the rewrite or fusion that makes it so is named, found by fuel.
+"""
 
 from __future__ import annotations
 

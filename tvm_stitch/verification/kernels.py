@@ -22,13 +22,18 @@ from tvm_stitch.verification.trial import Arrays, compare, differences, try_kern
 
 @dataclass(frozen=True)
 class Finding:
-    """A kernel that is wrong: what it was `given`, what is wrong then, where that can be seen."""
+    """A kernel that is wrong: what it was `given`, what is wrong then, where that can be seen.
+
+    `group` is the function that it was before operators became kernels, if what it computes is
+    wrong: not if others spoil its memory.
+    """
 
     kernel: str
     operators: tuple[Operator, ...]
     given: str
     problem: str
     reproducer: Path | None = None
+    group: str | None = None
 
     @property
     def command(self) -> str | None:
@@ -133,12 +138,14 @@ class KernelChecker:
     ) -> None:
         operators = tuple(self._compiled.operators_of(step))
         folder = None
+        group = None if inputs is None else self._compiled.group(step).name
         if inputs is not None and all(f.kernel != step.name for f in self.checked.findings):
             folder = self._folder / step.name
             case = self._case(step, given, problem, inputs, results)
             compiled = self._compiled
             write_case(folder, case, compiled.groups, compiled.kernels, inputs, results)
-        self.checked.findings.append(Finding(step.name, operators, given, problem, folder))
+        finding = Finding(step.name, operators, given, problem, folder, group)
+        self.checked.findings.append(finding)
 
     def _case(
         self,
