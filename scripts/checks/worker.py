@@ -22,6 +22,7 @@ SECTIONS = {
     "blocks": "blocks_section",
     "wild": "wild_section",
     "threads": "threads_section",
+    "tsan": "tsan_section",
 }
 
 

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-int stitch::threads = 1;
+std::atomic<int> stitch::threads{1};
 
 namespace {
 
@@ -244,8 +244,7 @@ int __tvm_ffi_tvm_stitch_threads(void*, const TVMFFIAny* args, int32_t count, TV
   if (count != 1 || args[0].v_int64 < 1) return Fail("tvm_stitch_threads takes a positive number");
   result->type_index = kTVMFFIInt;
   result->zero_padding = 0;
-  result->v_int64 = stitch::threads;
-  stitch::threads = static_cast<int>(args[0].v_int64);
+  result->v_int64 = stitch::threads.exchange(static_cast<int>(args[0].v_int64));
   return 0;
 }
 

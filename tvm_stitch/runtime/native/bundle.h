@@ -1,5 +1,6 @@
 // What travels with a model's code: the layout that artifact.py writes and bundle.cc reads.
 #pragma once
+#include <atomic>
 #include <cstdint>
 
 namespace stitch {
@@ -34,6 +35,6 @@ struct Footer {
   char magic[8];
 };
 
-__attribute__((visibility("hidden"))) extern int threads;
+__attribute__((visibility("hidden"))) extern std::atomic<int> threads;
 
 }  // namespace stitch

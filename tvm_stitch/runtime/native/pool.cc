@@ -4,8 +4,9 @@
 // thread that ever ran a kernel. Generated code finds the launcher through a weak pointer which
 // TVM's loader fills; the strong, hidden pointers at the end of this file take its place.
 //
-// A process has one pool: it lives in the library that launched first, which is never unloaded,
-// and the others reach it through a function registered with TVM's FFI.
+// A process has one pool: it lives in the library that was loaded first, which is never unloaded,
+// and the others reach it through a function registered with TVM's FFI. They do so when they are
+// loaded, one at a time: the FFI's table has no lock.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <linux/futex.h>
@@ -20,8 +21,10 @@
 
 #include <atomic>
 #include <deque>
+#include <exception>
 #include <mutex>
 
+#include "barrier.h"
 #include "bundle.h"
 
 namespace {
@@ -33,11 +36,6 @@ struct Env {
 };
 using Lambda = int (*)(int task, Env* env, void* closure);
 using Launch = int (*)(Lambda lambda, void* closure, int tasks);
-
-struct Barrier {
-  std::atomic<int> arrived{0};
-  std::atomic<int> generation{0};
-};
 
 struct Region {
   Lambda lambda;
@@ -55,13 +53,6 @@ int64_t NowNs() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
-
-// Yielding at once costs a fraction of a microsecond on an idle machine; pausing first costs tens
-// of them a region when the thread waited for is on the same CPU.
-template <typename Done>
-void WaitFor(Done done) {
-  while (!done()) sched_yield();
 }
 
 // The CPUs of the first thread, or if these are too few for the tasks, those of all threads: OpenMP
@@ -92,12 +83,31 @@ void LeaveCpu(int cpu, int wanted) {
   if (CPU_COUNT(&cpus) > 0) pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
 }
 
-void RunTask(Region* region, int task) {
-  if (region->lambda(task, &region->env, region->closure) == 0) return;
+int RunAlone(Lambda lambda, void* closure) {
+  stitch::Barrier barrier;
+  Env env{&barrier, 1};
+  return lambda(0, &env, closure);
+}
+
+// What a task raised, or that it said nothing.
+TVMFFIObjectHandle Raised() {
   TVMFFIObjectHandle raised = nullptr;
   TVMFFIErrorMoveFromRaised(&raised);
-  TVMFFIObjectHandle none = nullptr;
-  if (raised && !region->error.compare_exchange_strong(none, raised)) TVMFFIObjectDecRef(raised);
+  if (raised) return raised;
+  TVMFFIErrorSetRaisedFromCStr("RuntimeError", "a kernel failed and raised nothing");
+  TVMFFIErrorMoveFromRaised(&raised);
+  return raised;
+}
+
+void RunTask(Region* region, int task) {
+  try {
+    if (region->lambda(task, &region->env, region->closure) == 0) return;
+  } catch (const std::exception& thrown) {
+    TVMFFIErrorSetRaisedFromCStr("RuntimeError", thrown.what());
+  }
+  TVMFFIObjectHandle raised = Raised(), none = nullptr;
+  if (!region->error.compare_exchange_strong(none, raised)) TVMFFIObjectDecRef(raised);
+  static_cast<stitch::Barrier*>(region->env.barrier)->Leave(region->env.tasks);
 }
 
 class alignas(64) Worker {
@@ -147,19 +157,21 @@ class alignas(64) Worker {
 class Pool {
  public:
   int Run(Lambda lambda, void* closure, int tasks) {
+    // Asked here and not by the library that launches, which may be another than the pool's.
+    if (inside_region) return RunAlone(lambda, closure);
     // One region at a time: a task may wait at a barrier for all the others.
     std::lock_guard<std::mutex> lock(mutex_);
     if (int failed = Grow(tasks - 1)) {
       TVMFFIErrorSetRaisedFromCStr("RuntimeError", "cannot start the model's worker threads");
       return failed;
     }
-    Barrier barrier;
+    stitch::Barrier barrier;
     Region region{lambda, closure, {&barrier, tasks}, {tasks - 1}, {nullptr}, sched_getcpu()};
     for (int i = 0; i < tasks - 1; ++i) workers_[i].Give(&region);
     inside_region = true;
     RunTask(&region, 0);
     inside_region = false;
-    WaitFor([&] { return region.pending.load(std::memory_order_acquire) == 0; });
+    stitch::WaitFor([&] { return region.pending.load(std::memory_order_acquire) == 0; });
     TVMFFIObjectHandle error = region.error.load();
     if (error == nullptr) return 0;
     TVMFFIErrorSetRaised(error);
@@ -205,8 +217,8 @@ class Pool {
   std::deque<Worker> workers_;
 };
 
-// Never destroyed: its threads run until the process ends. A forked child has none of them and
-// starts over.
+// Never destroyed: its threads run until the process ends. A forked child has none of them, and may
+// have its lock held by a thread that it has not, so it starts over.
 std::atomic<Pool*> pool{nullptr};
 
 int LaunchInPool(Lambda lambda, void* closure, int tasks) {
@@ -232,8 +244,6 @@ Launch RegisteredLaunch() {
 }
 
 Launch FindOrStartPool() {
-  static std::mutex mutex;
-  std::lock_guard<std::mutex> lock(mutex);
   if (Launch launch = RegisteredLaunch()) return launch;
   pool.store(new Pool, std::memory_order_release);
   pthread_atfork(nullptr, nullptr, [] { pool.store(new Pool, std::memory_order_release); });
@@ -241,35 +251,21 @@ Launch FindOrStartPool() {
   Dl_info self;
   if (TVMFFIFunctionCreate(nullptr, ReturnLaunch, nullptr, &getter) == 0 &&
       dladdr(reinterpret_cast<void*>(&LaunchInPool), &self) &&
-      dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) &&
-      TVMFFIFunctionSetGlobal(&kRegisteredName, getter, 0) == 0) {
-    return &LaunchInPool;
+      dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
+    TVMFFIFunctionSetGlobal(&kRegisteredName, getter, 0);
   }
-  // Another library registered in the same moment: its pool is the process's.
-  if (Launch launch = RegisteredLaunch()) return launch;
   return &LaunchInPool;
 }
 
+const Launch process_launch = FindOrStartPool();
+
 int LaunchRegion(Lambda lambda, void* closure, int tasks) {
-  if (tasks == 0) tasks = stitch::threads;
-  if (tasks <= 1 || inside_region) {
-    Barrier barrier;
-    Env env{&barrier, 1};
-    return lambda(0, &env, closure);
-  }
-  static const Launch launch = FindOrStartPool();
-  return launch(lambda, closure, tasks);
+  if (tasks == 0) tasks = stitch::threads.load(std::memory_order_relaxed);
+  return tasks <= 1 ? RunAlone(lambda, closure) : process_launch(lambda, closure, tasks);
 }
 
 int AwaitBarrier(int, Env* env) {
-  auto* barrier = static_cast<Barrier*>(env->barrier);
-  int generation = barrier->generation.load(std::memory_order_acquire);
-  if (barrier->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == env->tasks) {
-    barrier->arrived.store(0, std::memory_order_relaxed);
-    barrier->generation.store(generation + 1, std::memory_order_release);
-    return 0;
-  }
-  WaitFor([&] { return barrier->generation.load(std::memory_order_acquire) != generation; });
+  static_cast<stitch::Barrier*>(env->barrier)->Await(env->tasks);
   return 0;
 }
 
