@@ -11,7 +11,7 @@ from tvm.relax import op
 
 import tvm_stitch
 from tir_schedules.analysis import expr, inline
-from tir_schedules.analysis.expr import Axis, AxisRef, Load, Op, Tensor, tree_size
+from tir_schedules.analysis.expr import Axis, AxisRef, Load, Op, Tensor
 from tir_schedules.analysis.stage import Kernel, Stage
 
 LINKS = 40
@@ -67,14 +67,19 @@ def kernel(links: int) -> Kernel:
 
 def test_no_value_grows_past_the_limit_and_short_chains_are_one_stage():
     (alone,) = inline.inline_stages(kernel(8)).stages
-    assert tree_size(alone.value) == 3 * (1 << 8) - 1
+    assert alone.value.size == 3 * (1 << 8) - 1
     several = inline.inline_stages(kernel(14)).stages
     assert len(several) > 1
-    assert max(tree_size(stage.value) for stage in several) <= inline._MOST_NODES
+    assert max(stage.value.size for stage in several) <= inline._MOST_NODES
 
 
 def test_the_size_of_an_expression_is_that_of_it_written_out():
-    shared = Op("Neg", (AxisRef(Axis("i", 4)),), "int64")
+    tensor = Tensor("a", (4,), "float32")
+    load = Load(tensor, (AxisRef(Axis("i", 4)),))
+    shared = Op("Neg", (load,), "float32")
     for _ in range(100):
-        shared = Op("Add", (shared, shared), "int64")
-    assert expr.tree_size(shared) == 3 * (1 << 100) - 1
+        shared = Op("Add", (shared, shared), "float32")
+    # A failing assertion would write the expression out.
+    size, with_five = shared.size, expr.tree_size(shared, tensor, 5)
+    assert size == 4 * (1 << 100) - 1
+    assert with_five == 8 * (1 << 100) - 1

@@ -386,11 +386,9 @@ def _term_atoms(term: Term, digits: dict) -> list[tuple[Atom, int]] | None:
 
 
 def _opaque_expr(term: Term) -> Expr:
-    from dataclasses import replace
-
     from .index import to_expr
 
-    return to_expr(Linear(0, (replace(term, scale=1),)))
+    return to_expr(Linear(0, (term._replace(scale=1),)))
 
 
 def _expr_atoms(expr: Expr, digits: dict) -> set[Atom]:

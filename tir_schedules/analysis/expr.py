@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 # An Op that is its argument, and says that it is 0, below, or NaN.
 NEVER_ABOVE_ZERO = "NeverAboveZero"
@@ -53,13 +56,29 @@ class Tensor:
 
 
 class Expr:
-    """Base of the four kinds of expression node."""
+    """Base of the four kinds of expression node.
 
-    __slots__ = ("_hash", "dtype")
+    A node knows how many nodes it has once it is written out, whether one is a load, and keeps its
+    normal form as an index when that is asked for: planning asks often, and a node never changes.
+    """
+
+    __slots__ = ("_hash", "dtype", "kids", "linear", "loads_any", "size")
     dtype: str
+    kids: tuple[Expr, ...]
+    linear: Linear | None
+    loads_any: bool
+    size: int
 
     def children(self) -> tuple[Expr, ...]:
-        return ()
+        return self.kids
+
+    def _join(self, kids: tuple[Expr, ...], loads_any: bool = False) -> None:
+        self.kids, self.linear = kids, None
+        size = 1
+        for kid in kids:
+            size += kid.size
+            loads_any = loads_any or kid.loads_any
+        self.size, self.loads_any = size, loads_any
 
     def __hash__(self) -> int:
         return self._hash
@@ -73,6 +92,7 @@ class Const(Expr):
     def __init__(self, value: int | float | bool, dtype: str) -> None:
         self.value, self.dtype = value, dtype
         self._hash = hash(("const", repr(value), dtype))
+        self._join(())
 
     def __eq__(self, other: object) -> bool:
         # repr keeps NaN equal to itself and 0.0 apart from -0.0.
@@ -96,6 +116,7 @@ class AxisRef(Expr):
     def __init__(self, axis: Axis, dtype: str = "int64") -> None:
         self.axis, self.dtype = axis, dtype
         self._hash = hash(("axis", id(axis)))
+        self._join(())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AxisRef) and self.axis is other.axis
@@ -114,9 +135,7 @@ class Load(Expr):
     def __init__(self, tensor: Tensor, index: tuple[Expr, ...]) -> None:
         self.tensor, self.index, self.dtype = tensor, index, tensor.dtype
         self._hash = hash(("load", id(tensor), index))
-
-    def children(self) -> tuple[Expr, ...]:
-        return self.index
+        self._join(index, loads_any=True)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -145,9 +164,7 @@ class Op(Expr):
     ) -> None:
         self.name, self.args, self.dtype, self.extra = name, args, dtype, extra
         self._hash = hash((name, args, dtype, extra))
-
-    def children(self) -> tuple[Expr, ...]:
-        return self.args
+        self._join(args)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -165,6 +182,7 @@ class Op(Expr):
         return f"{self.name.removeprefix('call:tirx.')}({', '.join(map(repr, self.args))})"
 
 
+@functools.cache
 def dtype_bytes(dtype: str) -> int:
     """Return the storage bytes of one element; bool takes one."""
     digits = "".join(c for c in dtype if c.isdigit())
@@ -193,22 +211,35 @@ def transform(expr: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
 
     Shared sub-expressions are visited once, so a DAG stays a DAG.
     """
-    memo: dict[int, Expr] = {}
+    return _Transform(rule, only_loads=False).visit(expr)
 
-    def visit(node: Expr) -> Expr:
-        key = id(node)
-        if key in memo:
-            return memo[key]
-        out = rule(node)
+
+def transform_loads(expr: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
+    """Do what `transform` does for a rule that answers for loads alone: others are not asked."""
+    return _Transform(rule, only_loads=True).visit(expr)
+
+
+class _Transform:
+    def __init__(self, rule: Callable[[Expr], Expr | None], only_loads: bool) -> None:
+        self._rule, self._only_loads = rule, only_loads
+        self._memo: dict[int, Expr] = {}
+
+    def visit(self, node: Expr) -> Expr:
+        if self._only_loads and not node.loads_any:
+            return node
+        out = self._memo.get(id(node))
+        if out is not None:
+            return out
+        if not self._only_loads or isinstance(node, Load):
+            out = self._rule(node)
         if out is None:
-            kids = node.children()
-            new = tuple(visit(k) for k in kids)
-            changed = any(a is not b for a, b in zip(kids, new, strict=True))
-            out = rebuild(node, new) if changed else node
-        memo[key] = out
+            out = node
+            if node.kids:
+                kids = tuple([self.visit(kid) for kid in node.kids])
+                if any(map(operator.is_not, kids, node.kids)):
+                    out = rebuild(node, kids)
+        self._memo[id(node)] = out
         return out
-
-    return visit(expr)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -221,35 +252,45 @@ def walk(expr: Expr) -> Iterator[Expr]:
             continue
         seen.add(id(node))
         yield node
-        stack.extend(node.children())
+        stack.extend(node.kids)
 
 
-def tree_size(expr: Expr, tensor: Tensor | None = None, size: int = 1) -> int:
+def tree_size(expr: Expr, tensor: Tensor, size: int) -> int:
     """Return how many nodes `expr` has once it is written out, shared ones at each place.
 
     A load of `tensor` counts as `size` nodes.
     """
     sizes: dict[int, int] = {}
-    stack = [expr]
-    while stack:
-        node = stack[-1]
-        waiting = [kid for kid in node.children() if id(kid) not in sizes]
-        if waiting:
-            stack.extend(waiting)
-        else:
-            stack.pop()
+
+    def visit(node: Expr) -> int:
+        if not node.loads_any:
+            return node.size
+        known = sizes.get(id(node))
+        if known is None:
             own = size if isinstance(node, Load) and node.tensor is tensor else 1
-            sizes[id(node)] = own + sum(sizes[id(kid)] for kid in node.children())
-    return sizes[id(expr)]
+            known = sizes[id(node)] = own + sum([visit(kid) for kid in node.kids])
+        return known
+
+    return visit(expr)
 
 
 def loads(expr: Expr) -> list[Load]:
     """Return the distinct loads in `expr`, those inside indices included."""
-    return list(dict.fromkeys(n for n in walk(expr) if isinstance(n, Load)))
+    seen: set[int] = set()
+    found: dict[Load, None] = {}
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if not node.loads_any or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Load):
+            found.setdefault(node)
+        stack.extend(node.kids)
+    return list(found)
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """`scale * ((base // low) % extent)`, where base is an axis or an opaque expression."""
 
     scale: int
@@ -258,9 +299,8 @@ class Term:
     extent: int
 
 
-@dataclass(frozen=True)
-class Linear:
+class Linear(NamedTuple):
     """An index as a constant plus mixed-radix terms, outer first."""
 
     const: int = 0
-    terms: tuple[Term, ...] = field(default=())
+    terms: tuple[Term, ...] = ()

@@ -6,15 +6,19 @@ gathered row number, a division that leaves a remainder) stays as an opaque term
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from .expr import Axis, AxisRef, Const, Expr, Linear, Op, Term
 
 _UNKNOWN = 0  # the extent of a term whose range is not known
 
 
-def normalize(expr: Expr, cache: dict[int, Linear] | None = None) -> Linear:
+def normalize(expr: Expr) -> Linear:
     """Return `expr` as a `Linear`; opaque sub-expressions become terms of unknown extent."""
+    if expr.linear is None:
+        expr.linear = _normalize(expr)
+    return expr.linear
+
+
+def _normalize(expr: Expr) -> Linear:
     if isinstance(expr, Const):
         return Linear(int(expr.value))
     if isinstance(expr, AxisRef):
@@ -56,7 +60,7 @@ def _normalize_op(expr: Op) -> Linear | None:
 def scaled(value: Linear, factor: int) -> Linear:
     if factor == 0:
         return Linear()
-    terms = tuple(replace(t, scale=t.scale * factor) for t in value.terms)
+    terms = tuple([Term(t.scale * factor, t.base, t.low, t.extent) for t in value.terms])
     return Linear(value.const * factor, terms)
 
 
@@ -86,7 +90,7 @@ def _join(terms: list[Term]) -> list[Term]:
                     and outer.low == inner.low * inner.extent
                     and outer.scale == inner.scale * inner.extent
                 ):
-                    joined = replace(inner, extent=inner.extent * outer.extent)
+                    joined = inner._replace(extent=inner.extent * outer.extent)
                     terms = [t for t in terms if t is not inner and t is not outer] + [joined]
                     changed = True
                     break
@@ -105,13 +109,13 @@ def divide(value: Linear, divisor: int) -> tuple[Linear, Linear] | None:
     rest: list[Term] = []
     for term in value.terms:
         if term.scale % divisor == 0:
-            whole.append(replace(term, scale=term.scale // divisor))
+            whole.append(term._replace(scale=term.scale // divisor))
             continue
         cut = divisor // term.scale if divisor % term.scale == 0 else 0
         if cut and term.extent > cut and term.extent % cut == 0:
             outer = Term(1, term.base, term.low * cut, term.extent // cut)
             whole.append(outer)
-            rest.append(replace(term, extent=cut))
+            rest.append(term._replace(extent=cut))
         else:
             rest.append(term)
     left_over = value.const % divisor

@@ -9,7 +9,7 @@ cost more than a tile buffer.
 from __future__ import annotations
 
 from .cost import is_data_dependent
-from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, transform, tree_size, walk
+from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, transform_loads, tree_size, walk
 from .index import canonical, normalize
 from .stage import Kernel, Stage, drop_dead, substitute_axes
 from .summary import is_large_contraction
@@ -27,7 +27,7 @@ def inline_stages(kernel: Kernel) -> Kernel:
     stages = {id(s.out): s for s in live}
     order = [id(s.out) for s in live]
     products = {id(s.out) for s in live if is_large_contraction(s)}
-    most = {id(s.out): max(_MOST_NODES, 2 * tree_size(s.value)) for s in live}
+    most = {id(s.out): max(_MOST_NODES, 2 * s.value.size) for s in live}
     for key in list(order):
         stage = stages[key]
         if key in params or stage.reduction is not None or not is_identity(stage):
@@ -48,14 +48,14 @@ def inline_stages(kernel: Kernel) -> Kernel:
 
 def _inlined(stage: Stage, readers: list[Stage], most: dict[int, int]) -> list[Stage] | None:
     """Return the readers with the stage in them, None if one would have more nodes than it may."""
-    size, made = tree_size(stage.value), []
+    size, made = stage.value.size, []
     for reader in readers:
         limit = most[id(reader.out)]
         # The indices that it is read at only add to that: what is too large is not even built.
         if tree_size(reader.value, stage.out, size) > limit:
             return None
         made.append(inline_into(reader, stage))
-        if tree_size(made[-1].value) > limit:
+        if made[-1].value.size > limit:
             return None
     return made
 
@@ -67,10 +67,10 @@ def _pin_unit_indices(stage: Stage) -> Stage:
         if not isinstance(node, Load):
             return None
         pairs = zip(node.index, node.tensor.shape, strict=True)
-        index = [transform(i, rule) if d != 1 else Const(0, "int64") for i, d in pairs]
+        index = [transform_loads(i, rule) if d != 1 else Const(0, "int64") for i, d in pairs]
         return Load(node.tensor, tuple(index))
 
-    value = transform(stage.value, rule)
+    value = transform_loads(stage.value, rule)
     return Stage(stage.name, stage.out, stage.axes, stage.out_index, value, stage.reduction)
 
 
@@ -176,7 +176,7 @@ def inline_into(reader: Stage, producer: Stage) -> Stage:
     def rule(node: Expr) -> Expr | None:
         if not isinstance(node, Load) or node.tensor is not producer.out:
             return None
-        index = [transform(i, rule) for i in node.index]
+        index = [transform_loads(i, rule) for i in node.index]
         values = {id(a): i for a, i in zip(axes, index, strict=True) if a is not None}
         return substitute_axes(producer.value, {**single, **values})
 
@@ -185,7 +185,7 @@ def inline_into(reader: Stage, producer: Stage) -> Stage:
         reader.out,
         reader.axes,
         reader.out_index,
-        transform(reader.value, rule),
+        transform_loads(reader.value, rule),
         reader.reduction,
     )
 
@@ -198,11 +198,11 @@ def _canonical_loads(stage: Stage) -> Stage:
             return None
         index = []
         for expr, extent in zip(node.index, node.tensor.shape, strict=True):
-            inner = canonical(transform(expr, rule))
+            inner = canonical(transform_loads(expr, rule))
             index.append(_clamp(inner, extent) if is_data_dependent(inner) else inner)
         return Load(node.tensor, tuple(index))
 
-    value = transform(stage.value, rule)
+    value = transform_loads(stage.value, rule)
     index = tuple(canonical(i) for i in stage.out_index)
     return Stage(stage.name, stage.out, stage.axes, index, value, stage.reduction)
 

@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass, field
 
 from .cost import EXPENSIVE, FREE, value_ops
-from .expr import Axis, AxisRef, Expr, Linear, Load, Op, Tensor, loads, transform
+from .expr import Axis, AxisRef, Expr, Linear, Load, Op, Tensor, loads, transform, transform_loads
 from .index import normalize
 
 
@@ -155,7 +155,7 @@ def rebind(stage: Stage, tensors: dict[int, Tensor]) -> Stage:
 
     def rule(node: Expr) -> Expr | None:
         if isinstance(node, Load) and id(node.tensor) in tensors:
-            index = tuple(transform(i, rule) for i in node.index)
+            index = tuple(transform_loads(i, rule) for i in node.index)
             return Load(tensors[id(node.tensor)], index)
         return None
 
@@ -163,8 +163,8 @@ def rebind(stage: Stage, tensors: dict[int, Tensor]) -> Stage:
         stage.name,
         tensors.get(id(stage.out), stage.out),
         stage.axes,
-        tuple(transform(i, rule) for i in stage.out_index),
-        transform(stage.value, rule),
+        tuple(transform_loads(i, rule) for i in stage.out_index),
+        transform_loads(stage.value, rule),
         stage.reduction,
     )
 

@@ -6,7 +6,7 @@ Split lines are contiguous for it; who makes them splits them in registers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tvm import ir, tirx
 
@@ -41,7 +41,7 @@ class Split:
         linear = normalize(index)
         whole = tuple(t for t in linear.terms if t.scale % self.ways == 0)
         rest = tuple(t for t in linear.terms if t.scale % self.ways)
-        parts = tuple(replace(t, scale=t.scale // self.ways) for t in whole)
+        parts = tuple(t._replace(scale=t.scale // self.ways) for t in whole)
         return to_expr(Linear(0, parts)), to_expr(Linear(linear.const, rest))
 
 
