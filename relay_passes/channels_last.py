@@ -88,7 +88,7 @@ class _Carrier(relax.PyExprMutator):
             super().visit_var_binding_(binding)
             return
         spend("ChannelsLast", binding.var.name)
-        twin = self.builder_.emit(made)
+        twin = self.builder_.emit(made, _name(binding.var))
         if isinstance(binding.var, relax.DataflowVar):
             self._twins[binding.var] = twin
             self._only_last.add(binding.var)
@@ -99,7 +99,7 @@ class _Carrier(relax.PyExprMutator):
         """Give who asks for it a value that so far is only there channels last."""
         if var in self._only_last:
             self._only_last.remove(var)
-            self.set_var_remap(var, self.builder_.emit(_back(self._twins[var])))
+            self.set_var_remap(var, self.builder_.emit(_back(self._twins[var]), _name(var)))
         return super().visit_dataflow_var_(var)
 
     def _channels_last(self, call: relax.Call) -> relax.Expr | None:
@@ -196,6 +196,11 @@ class _Carrier(relax.PyExprMutator):
         if isinstance(value, relax.Var):
             self._twins[value] = made
         return made
+
+
+def _name(var: relax.Var) -> str:
+    """Return a name that still tells which node of the user's model a variable comes from."""
+    return f"{var.name}_turned"
 
 
 def _to_last(rank: int) -> Sequence[int]:

@@ -16,6 +16,7 @@ from zoo.graph import Graph
 import tvm_stitch
 from relay_passes.transform import ChannelsLast
 from tvm_stitch.frontend import import_model
+from tvm_stitch.frontend.origins import origin_of
 
 
 def operators(model: onnx.ModelProto) -> list[str]:
@@ -57,6 +58,17 @@ def test_one_block_is_transposed_at_its_borders_only():
     biases = 2  # (1, C, 1, 1), computed at import
     assert activations - biases <= 2
     checked(residual_block().model())
+
+
+def test_what_is_turned_is_still_known_by_its_node():
+    imported = import_model(residual_block().model())
+    main = ChannelsLast()(imported.mod)["main"]
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    turned = [b.var.name for b in bindings if "conv2d" in b.value.op.name]
+    assert [origin_of(name, imported.origins) for name in turned] == [
+        "Conv '/Conv'",
+        "Conv '/Conv_1'",
+    ]
 
 
 @pytest.mark.parametrize("stride", [1, 2])
