@@ -12,4 +12,9 @@ class StitchError(Exception):
 
     def __init__(self, given: object, rule: str, remedy: str) -> None:
         self.given, self.rule, self.remedy = str(given), rule, remedy
-        super().__init__(" ".join(f"{given}: {rule}; {remedy}".split()))
+        super().__init__(_printable(" ".join(f"{given}: {rule}; {remedy}".split())))
+
+
+def _printable(text: str) -> str:
+    """Escape what would move the cursor or break the line, such as names in a broken model."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -21,6 +21,7 @@ _PAGE_BYTES = 4096  # a way of L1: its sets are picked by what an address is wit
 _STARTING = 0.5  # what a block of rows costs before its first step, in rows
 ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
 FEW_ROW_BLOCKS = 4
+_MANY = 4096  # chunks: of more any split is even, and to try them all takes long
 _UNEVEN = 1.25  # the rows of the thread that has most, in those that it must have
 _EVEN = 1.02  # the same where tiles follow each other along the rows
 
@@ -110,7 +111,7 @@ def row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) ->
         """Return the rows of the thread that has most."""
         return _largest_share(_sizes(extent, -(-blocks // count) * rows) * others, device)
 
-    if few:
+    if few and chunks <= _MANY:
         counts = range(1, 2 * chunks + 1)
         best = min(map(most, counts))
         # A thread that is idle for less costs no more than another pass of the other operand.

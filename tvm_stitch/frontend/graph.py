@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ class ValueType:
 
     @property
     def bytes(self) -> int | None:
-        size = int(np.prod(self.shape, dtype=np.int64)) if self.static else None
+        size = math.prod(self.shape) if self.static else None
         return None if size is None else size * self.dtype.itemsize
 
 
@@ -160,14 +161,16 @@ def _without_constants(
 
 
 def _constant_value(node: onnx.NodeProto, read: Callable) -> np.ndarray:
+    given = f"Constant {node.output[0]!r}"
+    if len(node.attribute) != 1:
+        rule = f"it has {len(node.attribute)} attributes, not one value"
+        raise StitchError(given, rule, "export the model again")
     (attribute,) = node.attribute
-    if attribute.name == "value":
+    if attribute.name == "value" and attribute.HasField("t"):
         return read(attribute.t)
     kinds = {"value_float": "f4", "value_floats": "f4", "value_int": "i8", "value_ints": "i8"}
     if attribute.name not in kinds:
-        raise StitchError(
-            f"Constant {node.output[0]!r}", f"{attribute.name} is not supported", "make it dense"
-        )
+        raise StitchError(given, f"its {attribute.name!r} is no dense tensor", "make it dense")
     return np.asarray(onnx.helper.get_attribute_value(attribute), kinds[attribute.name])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import stat
 from pathlib import Path
 
 import onnx
@@ -20,6 +21,8 @@ def load_structure(path: Path) -> onnx.ModelProto:
     Raises: StitchError if it cannot be read or is not a whole ONNX model.
     """
     try:
+        if not path.is_dir() and not stat.S_ISREG(path.stat().st_mode):
+            raise StitchError(path, "it is no regular file", "copy the model into one")
         with path.open("rb") as file:
             if path.stat().st_size == 0:
                 raise StitchError(path, "the file is empty", "export the model again")

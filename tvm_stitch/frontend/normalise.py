@@ -17,6 +17,8 @@ from tvm_stitch.frontend.divisors import check_divisor
 from tvm_stitch.frontend.fold import Folder
 from tvm_stitch.frontend.graph import Graph
 from tvm_stitch.frontend.infer import infer_node, type_proto, value_type
+from tvm_stitch.frontend.limits import check_size
+from tvm_stitch.frontend.node_rules import check_node
 
 # The second is of a type that the operator does not have, such as a Cast to a complex number.
 TYPE_ERRORS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
@@ -42,6 +44,7 @@ def normalise(
     while waiting:
         node, applied = waiting.popleft()
         where = f"{given}, {node.op_type} {(node.name or node.output[0])!r}"
+        check_node(graph, node, where)
         try:
             infer_node(graph, node)
         except TYPE_ERRORS as error:
@@ -51,6 +54,9 @@ def normalise(
                 f"its inputs do not fit ({reason})",
                 "check the input shapes and the model",
             ) from error
+        for name in filter(None, node.output):
+            if (known := graph.types.get(name)) is not None and known.shape is not None:
+                check_size(known.shape, known.dtype.itemsize, f"{where}, result {name!r}")
         check_divisor(graph, node, where)
         if folder.fold(node):
             continue

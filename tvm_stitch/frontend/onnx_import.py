@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx
 
 from tvm_stitch.frontend.bounds import bound_indices
+from tvm_stitch.frontend.calls import check_calls
 from tvm_stitch.frontend.dedupe import share_constants
 from tvm_stitch.frontend.graph import read_graph
 from tvm_stitch.frontend.load import load_structure
@@ -18,6 +19,7 @@ from tvm_stitch.frontend.operators import check_operators
 from tvm_stitch.frontend.rewrites import OPTIONAL, REWRITES
 from tvm_stitch.frontend.rewrites.group_normalization import replace_deprecated
 from tvm_stitch.frontend.shapes import bind_shapes
+from tvm_stitch.frontend.sound import check_sound
 from tvm_stitch.frontend.structure import check_structure, inline_functions, simplify
 from tvm_stitch.frontend.tensors import TensorReader
 from tvm_stitch.frontend.to_relax import to_relax
@@ -33,13 +35,16 @@ def import_onnx(
     path = model if isinstance(model, Path) else None
     given = path or f"ONNX model {model.graph.name!r}"
     proto = load_structure(path) if path else model
+    check_sound(proto, given)
+    check_calls(proto, given)
     graph = read_graph(proto, TensorReader(given, path), given)
     del proto
     check_operators(graph, given)
     bind_shapes(graph, shapes)
     replace_deprecated(graph)
     check_structure(graph, given)
-    inline_functions(graph)
+    inline_functions(graph, given)
+    check_operators(graph, given)  # calls that do not fit their function stay
     normalise(graph, [], given)
     simplify(graph)
     normalise(graph, REWRITES, given, OPTIONAL)

@@ -26,6 +26,9 @@ def check_operators(graph: Graph, given: object) -> None:
             f"opset {graph.opsets.get('')} is outside {OLDEST_OPSET} to {newest}",
             "convert the model with onnx.version_converter",
         )
+    for domain, version in graph.opsets.items():
+        if not 0 < version < 1 << 31:
+            raise StitchError(given, f"{domain!r} has opset {version}", "export the model again")
     functions = {(function.domain, function.name) for function in graph.functions}
     unknown = sorted(
         {

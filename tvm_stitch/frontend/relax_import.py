@@ -17,6 +17,7 @@ from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.origins import name_bindings
 from tvm_stitch.frontend.relax_bounds import bound_inputs
+from tvm_stitch.frontend.relax_sizes import check_sizes
 from tvm_stitch.frontend.relax_values import Values
 from tvm_stitch.frontend.shapes import check_requested
 from tvm_stitch.frontend.to_relax import CONSTANT_INTEGERS, aligned, output_types, tensor_spec
@@ -65,6 +66,7 @@ def finish(
     mod = IRModule(mod.functions, attrs=mod.attrs)
     mod["main"] = main
     mod = _bind(mod, names, shapes, given)
+    check_sizes(mod["main"], given)
     main, lifted = _lift_constants(mod["main"])
     values = Values.of(main, [*weights, *lifted])
     check_divisions(values, given)

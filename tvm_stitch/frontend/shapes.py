@@ -9,6 +9,7 @@ import onnx
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.graph import Graph
+from tvm_stitch.frontend.limits import check_size
 from tvm_stitch.frontend.tensors import dtype_of
 
 
@@ -54,11 +55,12 @@ def bind_shapes(graph: Graph, shapes: Mapping[str, Sequence] | None) -> None:
             raise StitchError(
                 f"input {value.name!r}", "it is not a tensor", "pass sequences and maps as tensors"
             )
-        dtype_of(value.type.tensor_type.elem_type, f"input {value.name!r}")
         if value.name in bound:
             _match(value, bound[value.name], symbols)
     for value in graph.inputs:
         shape = bound[value.name] if value.name in bound else _resolve(value, symbols)
+        dtype = dtype_of(value.type.tensor_type.elem_type, f"input {value.name!r}")
+        check_size(shape, dtype.itemsize, f"input {value.name!r}")
         proto = value.type.tensor_type.shape
         proto.ClearField("dim")
         proto.SetInParent()

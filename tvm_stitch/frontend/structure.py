@@ -49,11 +49,24 @@ def check_structure(graph: Graph, given: object) -> None:
         raise StitchError(given, f"invalid ONNX: {reason}", "export the model again") from error
 
 
-def inline_functions(graph: Graph) -> None:
-    """Replace calls of model functions, and of ONNX functions that TVM lacks, by their bodies."""
+def inline_functions(graph: Graph, given: object) -> None:
+    """Replace calls of model functions, and of ONNX functions that TVM lacks, by their bodies.
+
+    Raises: StitchError where operands do not fit an operator so far that it has no body.
+    """
     if graph.functions:
         take_model(graph, onnx.inliner.inline_local_functions(write_model(graph, is_structural)))
         graph.functions = []
+    try:
+        _inline_operators(graph)
+    except (RuntimeError, onnx.shape_inference.InferenceError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise StitchError(
+            given, f"its operators cannot be inlined ({reason})", "check the types of its values"
+        ) from error
+
+
+def _inline_operators(graph: Graph) -> None:
     while wanted := {
         (node.domain, node.op_type)
         for node in graph.nodes

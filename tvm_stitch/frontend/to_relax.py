@@ -22,6 +22,7 @@ from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.graph import Graph, consumed, has_input, write_model
 from tvm_stitch.frontend.model import ImportedModel, TensorSpec
 from tvm_stitch.frontend.origins import name_bindings
+from tvm_stitch.frontend.relax_sizes import check_sizes
 
 # Inputs that the importer reads as values, not as tensors.
 VALUE_INPUTS = {
@@ -52,6 +53,7 @@ def to_relax(graph: Graph, given: object) -> ImportedModel:
     _rename(model, renamed)
     _reorder(model.graph, [renamed[name] for name in weights])
     mod, origins = _import(model, graph.opset, given)
+    check_sizes(mod["main"], given)
     arrays = [graph.constants[name] for name in weights]
     main, arrays = fold_weights(mod["main"], len(graph.inputs), arrays)
     main, arrays = fold_scales(main, len(graph.inputs), arrays)

@@ -23,7 +23,7 @@ CHILDREN = {
     "Attribute": {5: "Tensor"},
 }
 RAW_DATA = 9
-INLINE_LOCATION = "."  # stands for the model file itself
+INLINE_LOCATION = "\0"  # stands for the model file itself; no file has this name
 
 
 class Malformed(Exception):
@@ -74,6 +74,8 @@ def _fields(data: memoryview, at: int, end: int):
         length = 0
         if wire == BYTES:
             length, at = _read_varint(data, at, end)
+            if length > end - at:
+                raise _cut(field, tag_at)
             yield field, tag_at, at, length
         elif wire == VARINT:
             _, at = _read_varint(data, at, end)
@@ -83,7 +85,11 @@ def _fields(data: memoryview, at: int, end: int):
             raise Malformed(f"wire type {wire} at byte {tag_at}")
         at += length
         if at > end or field == 0:
-            raise Malformed(f"field {field} at byte {tag_at} runs past its message")
+            raise _cut(field, tag_at)
+
+
+def _cut(field: int, at: int) -> Malformed:
+    return Malformed(f"field {field} at byte {at} runs past its message")
 
 
 def _read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:

@@ -18,9 +18,9 @@ def replace_deprecated(graph: Graph) -> None:
 
 
 def _replaced(graph: Graph, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    if node.op_type != "GroupNormalization" or node.domain:
-        return [node]
     attrs, build = attributes(node), Builder(graph, node)
+    if node.op_type != "GroupNormalization" or node.domain or "num_groups" not in attrs:
+        return [node]
     grouped = build.reshape(node.input[0], [0, attrs["num_groups"], -1])
     epsilon = attrs.get("epsilon", 1e-5)
     y = build("InstanceNormalization", grouped, *node.input[1:], epsilon=epsilon)

@@ -1,0 +1,18 @@
+"""Models that are broken in bytes or in structure: tests/hostile_case.py."""
+
+from __future__ import annotations
+
+from hostile_case import outcome
+
+from . import sample
+
+MODELS = 20_000
+
+
+def cases(seed: int) -> list[str]:
+    return sample.draw(MODELS, seed)
+
+
+def run(number: str) -> dict:
+    outcome(int(number))
+    return {"wrong": []}

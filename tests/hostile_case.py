@@ -1,0 +1,91 @@
+"""One hostile model by its number: it compiles, or is refused in one line, within limits."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import resource
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+from hostile_bytes import damaged
+from hostile_seeds import seeds
+from hostile_structure import mutated
+
+import tvm_stitch
+from tvm_stitch.build import Request, lower
+from tvm_stitch.errors import StitchError
+from tvm_stitch.runtime.dtypes import numpy_dtype
+from tvm_stitch.runtime.model import Model
+
+SECONDS = 20
+GROWTH_BYTES = 2 << 30  # of the address space, beyond what the process has
+FED_BYTES = 16 << 20  # models of larger inputs or outputs are not run
+WHOLE_SHARE = 4  # one in so many is compiled as users do, and run; the others are lowered
+
+
+def outcome(number: int) -> str:
+    """Return what became of the model: how far it came, or the line that refuses it.
+
+    Raises: AssertionError if the refusal is no single line, and whatever else comes out.
+    """
+    rng = random.Random(number)
+    model, other = rng.choice(seeds()), rng.choice(seeds())
+    whole = rng.randrange(WHOLE_SHARE) == 0
+    with tempfile.TemporaryDirectory() as folder, limits():
+        path = Path(folder) / "m.onnx"
+        if rng.random() < 0.25:
+            path.write_bytes(damaged(model.SerializeToString(), other.SerializeToString(), rng))
+            given = path
+        else:
+            given = mutated(model, other, rng)
+            if rng.random() < 0.5:
+                path.write_bytes(given.SerializeToString())
+                given = path
+        try:
+            return _whole(given) if whole else _lowered(given)
+        except StitchError as error:
+            message = str(error)
+            assert "\n" not in message and message.isprintable(), message
+            return message
+
+
+def _lowered(given: Path | onnx.ModelProto) -> str:
+    lower(Request(given, threads=1))
+    return "lowered"
+
+
+def _whole(given: Path | onnx.ModelProto) -> str:
+    model = tvm_stitch.compile(given, threads=1)
+    if model.report.peak_bytes + _bytes(model) > FED_BYTES:
+        return "compiled"
+    model.run({each.name: _zeros(each) for each in model.meta.inputs})
+    return "ran"
+
+
+def _bytes(model: Model) -> int:
+    tensors = (*model.meta.inputs, *model.meta.outputs)
+    return sum(int(np.prod(t.shape)) * numpy_dtype(t.dtype).itemsize for t in tensors)
+
+
+def _zeros(tensor) -> np.ndarray:
+    return np.zeros(tensor.shape, numpy_dtype(tensor.dtype))
+
+
+@contextlib.contextmanager
+def limits() -> Iterator[None]:
+    """Let the process live for `SECONDS` and grow by `GROWTH_BYTES`; the alarm kills it."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + GROWTH_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        resource.setrlimit(resource.RLIMIT_AS, before)
