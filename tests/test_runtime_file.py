@@ -217,3 +217,17 @@ def test_a_file_may_be_named_without_a_folder(model, tmp_path, monkeypatch, x):
     model.export("model.so")
     assert tvm_stitch.load("model.so").run({"input.1": x})["y"].shape == (4, 64)
     assert Path("model.so").stat().st_mode & 0o444
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_a_file_has_the_rights_of_any_new_file_and_the_umask_stays(
+    model, tmp_path, monkeypatch, umask, mode
+):
+    before = os.umask(umask)
+    try:
+        with monkeypatch.context() as racing:
+            racing.delattr(os, "umask")  # other threads create files while it is set
+            model.export(tmp_path / "model.so")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "model.so").stat().st_mode & 0o777 == mode

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import secrets
 import stat
 import struct
 import tempfile
@@ -231,14 +232,13 @@ def atomically(path: Path) -> Iterator:
     """
     with _told(path):
         path = _regular(path)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tvm-stitch-")
+        name = path.parent / f".tvm-stitch-{secrets.token_hex(8)}"
         with ExitStack() as undo:  # of whatever raises, Ctrl-C too
-            undo.callback(os.unlink, name)
-            with os.fdopen(handle, "wb") as file:
+            # Not mkstemp, whose files are their owner's alone: others read a new file by the umask,
+            # which no one can ask for without setting it.
+            with name.open("xb") as file:
+                undo.callback(os.unlink, name)
                 yield file
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(name, 0o777 & ~umask)
             os.replace(name, path)
             undo.pop_all()
 
