@@ -255,7 +255,7 @@ def test_weights_are_read_where_they_are():
     proto, _ = linear()
     model = tvm_stitch.compile(proto, threads=1)
     fetch = model._library.module.get_function("tvm_stitch_weights", query_imports=True)
-    borrowed = {weight.ctypes.data for weight in model._library.weights}
+    borrowed = {weight.ctypes.data for weight in model._library.stored.weights}
     assert {np.from_dlpack(weight).ctypes.data for weight in fetch()} == borrowed
 
 

@@ -143,7 +143,7 @@ def test_a_newer_format_is_refused(model, tmp_path, monkeypatch):
     with monkeypatch.context() as newer:
         newer.setattr(artifact, "FORMAT", 99)
         model.export(tmp_path / "model.so")
-    with pytest.raises(StitchError, match="file format 99, newer than 2"):
+    with pytest.raises(StitchError, match="file format 99, newer than 3"):
         tvm_stitch.load(tmp_path / "model.so")
 
 

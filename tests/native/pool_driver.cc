@@ -94,7 +94,8 @@ int pool_phases(int callers, int launches, int seed) {
     threads.emplace_back([&, caller] {
       for (int i = seed + caller; i < seed + caller + launches; ++i) {
         Phases phases;
-        if (LaunchPhases(&phases, i % 3 ? 2 + i % (kMostTasks - 1) : 0) || !IsRight(phases)) ++wrong;
+        int tasks = i % 3 ? 2 + i % (kMostTasks - 1) : 0;
+        if (LaunchPhases(&phases, tasks) || !IsRight(phases)) ++wrong;
       }
     });
   }

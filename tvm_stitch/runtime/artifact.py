@@ -2,9 +2,9 @@
 
     [shared library] zeros [weights, 64-byte aligned] [bundle] [footer]
 
-Loaders ignore what follows an ELF image, so it stays a plain shared library; its own code maps the
-rest when it is loaded (native/bundle.cc, which also has the layout of bundle and footer). The
-metadata can be read without loading, and so without running, anything.
+Loaders ignore what follows an ELF image, so it stays a plain shared library; `stored.read` reads
+the rest, or its own code does where TVM alone loads it (native/bundle.cc; the layout of bundle and
+footer is in bundle.h).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import secrets
 import stat
 import struct
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -27,12 +28,12 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime import cpu_features
 from tvm_stitch.runtime.dtypes import dlpack_dtype, numpy_dtype
 
-FORMAT = 2
-_MAGIC = b"STITCHED"
-_HEADER = struct.Struct("<8sIIQQ")
-_WEIGHT = struct.Struct("<QBBHi16qiI")
-_STORED = -1
-_FOOTER = struct.Struct("<QQ8s")
+FORMAT = 3
+MAGIC = b"STITCHED"
+HEADER = struct.Struct("<8sIIQQQ")
+WEIGHT = struct.Struct("<QBBHi16qiI")
+STORED = -1
+FOOTER = struct.Struct("<QQ8s")
 _PAGE_BYTES = 4096
 ALIGN_BYTES = 64
 _REBUILD = "compile the model again on this machine"
@@ -121,16 +122,24 @@ def bundle(
     weights: Sequence[np.ndarray],
     addresses: Sequence[int],
     prepared: Sequence[Prepared] = (),
+    image_checksum: int = 0,
 ) -> bytes:
     """Return metadata and weight table as native/bundle.cc reads them."""
     text, count = meta.to_json().encode(), len(weights) + len(prepared)
-    header = _HEADER.pack(_MAGIC, FORMAT, meta.threads, len(text), count)
-    parts = [header, text, bytes(-(len(header) + len(text)) % 8)]
+    parts = [text, bytes(-(HEADER.size + len(text)) % 8)]
     for weight, address in zip(weights, addresses, strict=True):
-        parts.append(_record(weight.dtype, weight.shape, address, _STORED, 0))
+        parts.append(_record(weight.dtype, weight.shape, address, STORED, 0))
     for made in prepared:
         parts.append(_record(numpy_dtype(made.dtype), made.shape, 0, made.kernel, made.source))
-    return b"".join(parts)
+    rest = b"".join(parts)
+    header = HEADER.pack(MAGIC, FORMAT, meta.threads, len(text), count, 0)
+    header = header[:-8] + struct.pack("<Q", checksum(header + rest, image_checksum))
+    return header + rest
+
+
+def checksum(tail: bytes, image_checksum: int) -> int:
+    """Return what the header of a bundle holds as the checksum of a file but for its weights."""
+    return zlib.crc32(tail[HEADER.size :], zlib.crc32(tail[: HEADER.size - 8], image_checksum))
 
 
 def _record(
@@ -138,7 +147,7 @@ def _record(
 ) -> bytes:
     extents = [*shape, *[0] * (16 - len(shape))]
     kind = (*dlpack_dtype(dtype), 1)
-    return _WEIGHT.pack(address, *kind, len(shape), *extents, kernel, source)
+    return WEIGHT.pack(address, *kind, len(shape), *extents, kernel, source)
 
 
 def write(
@@ -153,8 +162,8 @@ def write(
     Raises: StitchError if `path` cannot be written; it is then as it was.
     """
     with atomically(path) as file:
-        file.write(library)
-        file.write(bytes(-file.tell() % _PAGE_BYTES))
+        image = library + bytes(-len(library) % _PAGE_BYTES)
+        file.write(image)
         places: dict[tuple[int, int], int] = {}
         for weight in weights:
             if _place(weight) not in places:
@@ -162,9 +171,9 @@ def write(
                 places[_place(weight)] = file.tell()
                 file.write(weight.reshape(-1).view(np.uint8).data)
         addresses = [places[_place(weight)] for weight in weights]
-        tail = bundle(meta, weights, addresses, prepared)
+        tail = bundle(meta, weights, addresses, prepared, zlib.crc32(image))
         file.write(bytes(-file.tell() % ALIGN_BYTES))
-        file.write(tail + _FOOTER.pack(file.tell(), len(tail), _MAGIC))
+        file.write(tail + FOOTER.pack(file.tell(), len(tail), MAGIC))
 
 
 def stored_bytes(weights: Sequence[np.ndarray]) -> int:
@@ -174,42 +183,6 @@ def stored_bytes(weights: Sequence[np.ndarray]) -> int:
 
 def _place(weight: np.ndarray) -> tuple[int, int]:
     return weight.__array_interface__["data"][0], weight.nbytes
-
-
-def read_meta(path: Path) -> Meta:
-    """Return the metadata at the end of a model's file, which is not loaded.
-
-    Raises: StitchError if the file is missing, foreign, newer, or for another CPU.
-    """
-    foreign = StitchError(
-        path, "not a model that tvm-stitch exported", "give the output of compile"
-    )
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            if size < _FOOTER.size:
-                raise foreign
-            file.seek(size - _FOOTER.size)
-            offset, length, magic = _FOOTER.unpack(file.read())
-            if magic != _MAGIC or length < _HEADER.size or offset + length + _FOOTER.size > size:
-                raise foreign
-            file.seek(offset)
-            tail = file.read(length)
-    except OSError as error:
-        raise StitchError(path, error.strerror or str(error), "check the path") from None
-    magic, version, _, text_bytes, _ = _HEADER.unpack(tail[: _HEADER.size])
-    if magic != _MAGIC:
-        raise foreign
-    if version > FORMAT:
-        raise StitchError(
-            path, f"file format {version}, newer than {FORMAT}", "use the tvm-stitch that wrote it"
-        )
-    try:
-        meta = Meta.from_json(tail[_HEADER.size : _HEADER.size + text_bytes].decode())
-    except (ValueError, KeyError, TypeError):
-        raise foreign from None
-    check_cpu(path, meta)
-    return meta
 
 
 def check_cpu(given: object, meta: Meta) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import mmap
 import os
-import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -22,25 +22,41 @@ from tvm_stitch.runtime import artifact
 from tvm_stitch.runtime.artifact import Meta, Prepared
 from tvm_stitch.runtime.link import link
 from tvm_stitch.runtime.model import Model
+from tvm_stitch.runtime.stored import Stored, read
 
 
 @dataclass(eq=False)
 class Library:
-    """A loaded library and the weights it has only borrowed; those it prepares go with it."""
+    """A loaded library and what it was made of: it borrows the weights, and prepares others."""
 
     module: tvm_ffi.Module
-    weights: list[np.ndarray] = field(default_factory=list)
+    stored: Stored
 
     def __post_init__(self) -> None:
-        if self.module.implements_function("tvm_stitch_release", query_imports=True):
-            release = self.module.get_function("tvm_stitch_release", query_imports=True)
-            # Not when the process exits: a thread may still run the model then.
-            weakref.finalize(self, release).atexit = False
+        release = self.module.get_function("tvm_stitch_release", query_imports=True)
+        # Not when the process exits: a thread may still run the model then.
+        weakref.finalize(self, release).atexit = False
+        stored = self.stored
+        addresses = [weight.__array_interface__["data"][0] for weight in stored.weights]
+        bundle = artifact.bundle(stored.meta, stored.weights, addresses, stored.prepared)
+        buffer = ctypes.create_string_buffer(bundle, len(bundle))
+        bind = self.module.get_function("tvm_stitch_bind", query_imports=True)
+        bind(ctypes.addressof(buffer), len(bundle))
+
+    def model(self) -> Model:
+        stored = self.stored
+        save = functools.partial(
+            artifact.write,
+            library=stored.library,
+            meta=stored.meta,
+            weights=stored.weights,
+            prepared=stored.prepared,
+        )
+        return Model(self, stored.meta, save)
 
 
-# The loader gives one file one place in memory, and a library knows one module: a file loaded
-# twice shares both. Keyed on (device, inode).
-_loaded: WeakValueDictionary[tuple[int, int], Library] = WeakValueDictionary()
+# A file loaded twice, and not written to between, is in memory once.
+_loaded: WeakValueDictionary[tuple[int, ...], Library] = WeakValueDictionary()
 
 
 def from_executable(
@@ -50,21 +66,11 @@ def from_executable(
     prepared: Sequence[Prepared] = (),
 ) -> Model:
     """Link a `tvm.compile` result, load it, and lend it the weights where they are."""
-    weights = _on_lines(weights)
     with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
         path = Path(folder) / "model.so"
         link(executable, path)
-        image = path.read_bytes()
-        library = Library(_open(path), weights)
-    addresses = [weight.__array_interface__["data"][0] for weight in weights]
-    bundle = artifact.bundle(meta, weights, addresses, prepared)
-    buffer = ctypes.create_string_buffer(bundle, len(bundle))
-    bind = library.module.get_function("tvm_stitch_bind", query_imports=True)
-    bind(ctypes.addressof(buffer), len(bundle))
-    save = functools.partial(
-        artifact.write, library=image, meta=meta, weights=weights, prepared=prepared
-    )
-    return Model(library, meta, save)
+        stored = Stored(meta, path.read_bytes(), _on_lines(weights), tuple(prepared))
+        return Library(_open(path), stored).model()
 
 
 def _on_lines(weights: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -85,10 +91,10 @@ def _on_lines(weights: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _aligned(weight: np.ndarray) -> np.ndarray:
-    """Return the bytes of an array, copied if they do not begin a cache line."""
+    """Return the bytes of an array, copied if they do not begin a cache line or are a file's."""
     raw = weight.reshape(-1).view(np.uint8)
     skip = -weight.__array_interface__["data"][0] % artifact.ALIGN_BYTES
-    if skip == 0:
+    if skip == 0 and not _is_mapped(weight):
         return raw
     room = np.empty(weight.nbytes + artifact.ALIGN_BYTES, np.uint8)
     start = -room.__array_interface__["data"][0] % artifact.ALIGN_BYTES
@@ -97,35 +103,50 @@ def _aligned(weight: np.ndarray) -> np.ndarray:
     return copy
 
 
-def load(path: str | os.PathLike) -> Model:
-    """Load a model that `Model.export` wrote.
+def _is_mapped(array: np.ndarray) -> bool:
+    """Return whether an array is a view of a file, which may change while the model lives."""
+    base = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, mmap.mmap)
 
-    Raises: StitchError if the file is missing, foreign, newer, or for another CPU.
+
+def load(path: str | os.PathLike) -> Model:
+    """Load a model that `Model.export` wrote; its file may change or vanish afterwards.
+
+    Raises: StitchError if the file is missing, foreign, damaged, of another format, or for another
+    CPU.
     """
     path = Path(path)
-    meta = artifact.read_meta(path)
-    about = path.stat()
-    key = (about.st_dev, about.st_ino)
-    library = _loaded.get(key)
+    library = _loaded.get(key := _identity(path))
     if library is None:
-        # A name used before would give the file that had it then, replaced since or not.
-        with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
-            link_path = Path(folder) / "model.so"
-            link_path.symlink_to(path.resolve())
-            library = _loaded[key] = Library(_open(link_path))
-    return Model(library, meta, functools.partial(_copy, source=path.resolve()))
+        library = _loaded[key] = _load(path)
+    return library.model()
+
+
+def _load(path: Path) -> Library:
+    stored = read(path)
+    # Code of the file itself would change with it.
+    with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
+        image = Path(folder) / "model.so"
+        image.write_bytes(stored.library)
+        try:
+            module = _open(image)
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0]
+            remedy = "compile the model again on this machine"
+            raise StitchError(path, f"its code cannot be loaded ({reason})", remedy) from None
+    return Library(module, stored)
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    """Return what changes when a file is replaced or written to."""
+    try:
+        about = path.stat()
+    except OSError as error:
+        raise StitchError(path, error.strerror or str(error), "check the path") from None
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
 def _open(path: Path) -> tvm_ffi.Module:
     return tvm_ffi.load_module(path, keep_module_alive=False)
-
-
-def _copy(path: Path, source: Path) -> None:
-    if path.resolve() == source:
-        return
-    try:
-        original = source.open("rb")
-    except OSError as error:
-        raise StitchError(source, f"the loaded file: {error.strerror}", "keep it") from None
-    with original, artifact.atomically(path) as file:
-        shutil.copyfileobj(original, file)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tvm_stitch.runtime import artifact, cpu_features
 from tvm_stitch.runtime.artifact import Meta
 from tvm_stitch.runtime.buffers import InputSlot, data_pointer, is_resident, view
 from tvm_stitch.runtime.dtypes import numpy_dtype
+from tvm_stitch.runtime.forks import run_lock
 
 
 class Model:
@@ -44,7 +44,7 @@ class Model:
         self._machine = VirtualMachine(library.module, tvm.cpu())
         self._main = self._machine["main"]
         # A VirtualMachine keeps its frames in itself: it cannot run twice at a time.
-        self._lock = threading.Lock()
+        self._lock = run_lock(self)
         self._lacking = cpu_features.missing(meta.cpu_features)
         # Some weights are made by the model's own code: now, unless this CPU cannot run it.
         runs = meta.weights and not self._lacking

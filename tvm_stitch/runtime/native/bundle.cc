@@ -1,17 +1,19 @@
-// A model's weights and metadata, in place: bound by the process that compiled it, or mapped
-// from the end of the file this code was loaded from, where `export` puts them. The mapping is
-// never undone: a thread may still run the model when the process exits. Weights that the library
-// makes of others are computed when weights are first asked for.
+// A model's weights and metadata: bound by the process that compiled or loaded it, or read from the
+// end of the file this code was loaded from, where `export` puts them. They are copied, as the file
+// may change while the model is loaded, and given back when the last tensor of them is gone, be it
+// after this library. Weights that the library makes of others are computed when weights are first
+// asked for.
 #include "bundle.h"
 
 #include <dlfcn.h>
 #include <dlpack/dlpack.h>
 #include <fcntl.h>
-#include <sys/mman.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <tvm/ffi/c_api.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -24,13 +26,13 @@ std::atomic<int> stitch::threads{1};
 namespace {
 
 constexpr char kMagic[] = "STITCHED";
-constexpr size_t kLine = 64;
 using Function = int (*)(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
 
 std::mutex mutex;
 std::string json;
 std::vector<stitch::Weight> table;
-const char* base = nullptr;  // what addresses count from
+uintptr_t base = 0;  // what addresses count from
+TVMFFIObjectHandle stored = nullptr;  // tensor of what the file has of weights, if they are read
 TVMFFIObjectHandle weights = nullptr;  // ffi.Array of tensors, made when first asked for
 
 // What a weight's elements take, or -1 if no tensor has such a record.
@@ -49,7 +51,8 @@ bool IsSound(const stitch::Weight& weight, size_t number, uint64_t memory) {
   int64_t bytes = Bytes(weight);
   if (bytes < 0) return false;
   if (weight.kernel >= 0) return weight.source < number;
-  return weight.address <= memory && static_cast<uint64_t>(bytes) <= memory - weight.address;
+  return weight.address <= memory && static_cast<uint64_t>(bytes) <= memory - weight.address &&
+         (bytes == 0 || weight.address % stitch::kLine == 0);
 }
 
 // Addresses in a bundle are below `memory`.
@@ -58,7 +61,9 @@ bool Read(const char* bundle, uint64_t bytes, uint64_t memory) {
   if (bytes < sizeof(header)) return false;
   memcpy(&header, bundle, sizeof(header));
   uint64_t start = (sizeof(header) + header.json_bytes + 7) / 8 * 8;
-  if (memcmp(header.magic, kMagic, sizeof(header.magic)) != 0 || header.json_bytes > bytes ||
+  if (memcmp(header.magic, kMagic, sizeof(header.magic)) != 0 ||
+      header.format != stitch::kFormat || header.threads < 1 ||
+      header.threads > stitch::kMostThreads || header.json_bytes > bytes ||
       header.weights > bytes / sizeof(stitch::Weight) ||
       start + header.weights * sizeof(stitch::Weight) > bytes) {
     return false;
@@ -74,58 +79,123 @@ bool Read(const char* bundle, uint64_t bytes, uint64_t memory) {
   return true;
 }
 
-void Map(int file) {
-  struct stat about;
-  stitch::Footer footer;
-  if (fstat(file, &about) != 0 || about.st_size < static_cast<off_t>(sizeof(footer))) return;
-  size_t size = static_cast<size_t>(about.st_size);
-  if (pread(file, &footer, sizeof(footer), size - sizeof(footer)) != sizeof(footer)) return;
-  if (memcmp(footer.magic, kMagic, sizeof(footer.magic)) != 0) return;
-  if (footer.bundle_offset > size || footer.bundle_bytes > size - footer.bundle_offset) return;
-  void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  if (memory == MAP_FAILED) return;
-  base = static_cast<const char*>(memory);
-  Read(base + footer.bundle_offset, footer.bundle_bytes, size);
+// A tensor of `data`, or of `bytes` behind its record. The record, with the shape in it, is what
+// `free` takes: a function of this library might be gone before the tensor is.
+TVMFFIObjectHandle NewTensor(const int64_t* shape, int32_t ndim, DLDataType dtype, void* data,
+                             size_t bytes) {
+  struct Record {
+    DLManagedTensor managed;
+    int64_t shape[16];
+  };
+  constexpr size_t kRecord = (sizeof(Record) + stitch::kLine - 1) / stitch::kLine * stitch::kLine;
+  size_t room = (bytes + stitch::kLine - 1) / stitch::kLine * stitch::kLine;
+  auto* record = static_cast<Record*>(aligned_alloc(stitch::kLine, kRecord + room));
+  if (record == nullptr) return nullptr;
+  memset(record, 0, sizeof(Record));
+  std::copy_n(shape, ndim, record->shape);
+  DLTensor& tensor = record->managed.dl_tensor;
+  tensor = {data ? data : reinterpret_cast<char*>(record) + kRecord, {kDLCPU, 0}, ndim, dtype,
+            record->shape, nullptr, 0};
+  record->managed.deleter = reinterpret_cast<void (*)(DLManagedTensor*)>(free);
+  TVMFFIObjectHandle made = nullptr;
+  return TVMFFITensorFromDLPack(&record->managed, 0, 0, &made) == 0 ? made : nullptr;
 }
 
-// At load time, while the path this code came from still means the same file.
-const bool own_file_mapped = [] {
+bool ReadAt(int file, void* memory, uint64_t bytes, uint64_t offset) {
+  auto* to = static_cast<char*>(memory);
+  while (bytes > 0) {
+    ssize_t got = pread(file, to, bytes, offset);
+    if (got <= 0) return false;
+    to += got, offset += got, bytes -= got;
+  }
+  return true;
+}
+
+// Copies what lies between the first stored weight and the end of the last.
+bool ReadWeights(int file) {
+  uint64_t begin = UINT64_MAX, end = 0;
+  for (const stitch::Weight& weight : table) {
+    if (weight.kernel >= 0) continue;
+    begin = std::min(begin, weight.address);
+    end = std::max(end, weight.address + static_cast<uint64_t>(Bytes(weight)));
+  }
+  if (end == 0) return true;
+  int64_t bytes = static_cast<int64_t>(end - begin);
+  stored = NewTensor(&bytes, 1, {kDLUInt, 8, 1}, nullptr, bytes);
+  if (stored == nullptr) return false;
+  void* memory = TVMFFITensorGetDLTensorPtr(stored)->data;
+  base = reinterpret_cast<uintptr_t>(memory) - begin;
+  return ReadAt(file, memory, bytes, begin);
+}
+
+bool ReadFile(int file) {
+  struct stat about;
+  stitch::Footer footer;
+  if (fstat(file, &about) != 0 || about.st_size < static_cast<off_t>(sizeof(footer))) return false;
+  uint64_t size = about.st_size;
+  if (!ReadAt(file, &footer, sizeof(footer), size - sizeof(footer))) return false;
+  if (memcmp(footer.magic, kMagic, sizeof(footer.magic)) != 0) return false;
+  if (footer.bundle_offset > size || footer.bundle_bytes > size - footer.bundle_offset) return true;
+  std::vector<char> bundle(footer.bundle_bytes);
+  if (!ReadAt(file, bundle.data(), bundle.size(), footer.bundle_offset) ||
+      !Read(bundle.data(), bundle.size(), footer.bundle_offset) || !ReadWeights(file)) {
+    table.clear();
+  }
+  return true;
+}
+
+// At load time, while the path this code came from still means the same file. A fork waits for
+// weights being made.
+const bool own_file_read = [] {
+  auto lock = [] { mutex.lock(); };
+  auto unlock = [] { mutex.unlock(); };
+  pthread_atfork(lock, unlock, unlock);
   Dl_info self;
   if (!dladdr(&mutex, &self)) return false;
   int file = open(self.dli_fname, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
-  Map(file);
+  bool read = ReadFile(file);
   close(file);
-  return base != nullptr;
+  return read;
 }();
 
-int Fail(const char* message) {
-  TVMFFIErrorSetRaisedFromCStr("RuntimeError", message);
-  return -1;
+void Drop(TVMFFIObjectHandle* object) {
+  if (*object != nullptr) TVMFFIObjectDecRef(*object);
+  *object = nullptr;
 }
 
-// A tensor of a weight's record, and room for its elements behind it if nothing stores them.
+// When the library is unloaded. Where the process exits another thread may still run the model: it
+// holds what it uses.
+struct Unload {
+  ~Unload() {
+    std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
+    if (!lock) return;
+    table.clear();
+    Drop(&weights);
+    Drop(&stored);
+  }
+} unload;
+
+// A view of what is stored, which it keeps.
+TVMFFIObjectHandle ViewStored(DLTensor tensor) {
+  int64_t strides[16], stride = 1;
+  for (int32_t axis = tensor.ndim; axis-- > 0; stride *= tensor.shape[axis]) strides[axis] = stride;
+  tensor.strides = strides;
+  TVMFFIObjectHandle view = nullptr;
+  return TVMFFITensorCreateUnsafeView(stored, &tensor, &view) == 0 ? view : nullptr;
+}
+
 int MakeTensor(stitch::Weight* weight, TVMFFIAny* out) {
-  static_assert(sizeof(DLManagedTensor) <= kLine, "elements begin a line behind it");
-  bool stored = weight->kernel < 0;
-  size_t room = stored ? 0 : (static_cast<size_t>(Bytes(*weight)) + kLine - 1) / kLine * kLine;
-  auto* managed = static_cast<DLManagedTensor*>(aligned_alloc(kLine, kLine + room));
-  if (managed == nullptr) return Fail("no memory for the model's prepared weights");
-  memset(managed, 0, kLine);
-  managed->dl_tensor.data =
-      stored ? reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(base) + weight->address)
-             : reinterpret_cast<char*>(managed) + kLine;
-  managed->dl_tensor.device = {kDLCPU, 0};
-  managed->dl_tensor.ndim = weight->ndim;
-  managed->dl_tensor.dtype = {weight->dtype_code, weight->dtype_bits, weight->dtype_lanes};
-  managed->dl_tensor.shape = weight->shape;
-  // A function of this library might be gone before the tensor is.
-  managed->deleter = reinterpret_cast<void (*)(DLManagedTensor*)>(free);
-  TVMFFIObjectHandle tensor = nullptr;
-  int failed = TVMFFITensorFromDLPack(managed, 0, 0, &tensor);
+  DLDataType dtype = {weight->dtype_code, weight->dtype_bits, weight->dtype_lanes};
+  void* data = reinterpret_cast<void*>(base + weight->address);
+  TVMFFIObjectHandle tensor =
+      weight->kernel >= 0 ? NewTensor(weight->shape, weight->ndim, dtype, nullptr, Bytes(*weight))
+      : stored ? ViewStored({data, {kDLCPU, 0}, weight->ndim, dtype, weight->shape, nullptr, 0})
+               : NewTensor(weight->shape, weight->ndim, dtype, data, 0);
+  if (tensor == nullptr) return stitch::Fail("no memory for the model's weights");
   out->type_index = kTVMFFITensor;
   out->v_obj = static_cast<TVMFFIObject*>(tensor);
-  return failed;
+  return 0;
 }
 
 // The function of this library that prepares weights, or null.
@@ -142,7 +212,9 @@ Function FindKernel(int32_t number) {
 
 int Prepare(const stitch::Weight& weight, TVMFFIAny source, TVMFFIAny made) {
   Function kernel = FindKernel(weight.kernel);
-  if (kernel == nullptr) return Fail("the model's code has no function for a prepared weight");
+  if (kernel == nullptr) {
+    return stitch::Fail("the model's code has no function for a prepared weight");
+  }
   TVMFFIAny arguments[] = {source, made};
   TVMFFIAny result{};
   return kernel(nullptr, arguments, 2, &result);
@@ -169,79 +241,25 @@ int MakeArray() {
   return failed;
 }
 
-// A tensor in the memory of another, which it keeps alive.
-struct Placed {
-  DLManagedTensor managed;
-  TVMFFIObjectHandle arena;
-  int64_t shape[1];
-};
-
-void DeletePlaced(DLManagedTensor* managed) {
-  auto* placed = static_cast<Placed*>(managed->manager_ctx);
-  TVMFFIObjectDecRef(placed->arena);
-  free(placed);
-}
-
-// TVM's machine names a dtype where a call is instrumented, and gives it as it is elsewhere.
-bool ReadDataType(const TVMFFIAny& given, DLDataType* dtype) {
-  if (given.type_index == kTVMFFIDataType) *dtype = given.v_dtype;
-  if (given.type_index != kTVMFFIRawStr) return given.type_index == kTVMFFIDataType;
-  TVMFFIByteArray name = {given.v_c_str, strlen(given.v_c_str)};
-  return TVMFFIDataTypeFromString(&name, dtype) == 0;
-}
-
-int Place(const TVMFFIAny& arena, int64_t offset, const TVMFFIShapeCell& shape, DLDataType dtype,
-          TVMFFIAny* result) {
-  auto* placed = static_cast<Placed*>(malloc(sizeof(Placed) + shape.size * sizeof(int64_t)));
-  if (placed == nullptr) return Fail("no memory for a tensor");
-  DLTensor* memory = TVMFFITensorGetDLTensorPtr(arena.v_obj);
-  memcpy(placed->shape, shape.data, shape.size * sizeof(int64_t));
-  placed->managed = {};
-  placed->managed.dl_tensor.data = static_cast<char*>(memory->data) + offset;
-  placed->managed.dl_tensor.device = memory->device;
-  placed->managed.dl_tensor.ndim = static_cast<int32_t>(shape.size);
-  placed->managed.dl_tensor.dtype = dtype;
-  placed->managed.dl_tensor.shape = placed->shape;
-  placed->managed.manager_ctx = placed;
-  placed->managed.deleter = DeletePlaced;
-  placed->arena = arena.v_obj;
-  TVMFFIObjectIncRef(placed->arena);
-  TVMFFIObjectHandle tensor = nullptr;
-  int failed = TVMFFITensorFromDLPack(&placed->managed, 0, 0, &tensor);
-  result->type_index = kTVMFFITensor;
-  result->zero_padding = 0;
-  result->v_obj = static_cast<TVMFFIObject*>(tensor);
-  return failed;
-}
-
 }  // namespace
 
 extern "C" {
 
-// (arena: tensor, offset: int, shape, dtype) -> tensor: a part of the arena, bytes from its start.
-int __tvm_ffi_tvm_stitch_place(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-  DLDataType dtype;
-  if (count != 4 || args[0].type_index != kTVMFFITensor || args[2].type_index != kTVMFFIShape ||
-      !ReadDataType(args[3], &dtype)) {
-    return Fail("tvm_stitch_place takes a tensor, an offset, a shape and a dtype");
-  }
-  return Place(args[0], args[1].v_int64, *TVMFFIShapeGetCellPtr(args[2].v_obj), dtype, result);
-}
-
 // (bundle: int, bytes: int) -> None. The memory the bundle's addresses name stays the caller's.
 int __tvm_ffi_tvm_stitch_bind(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny*) {
   std::lock_guard<std::mutex> lock(mutex);
-  if (count != 2) return Fail("tvm_stitch_bind takes an address and a size");
-  if (own_file_mapped) return Fail("this library already has its weights");
+  if (count != 2) return stitch::Fail("tvm_stitch_bind takes an address and a size");
+  if (own_file_read) return stitch::Fail("this library already has its weights");
   auto* bundle = reinterpret_cast<const char*>(args[0].v_int64);
-  return Read(bundle, args[1].v_int64, UINT64_MAX)
-             ? 0
-             : Fail("tvm_stitch_bind was given no bundle");
+  if (!Read(bundle, args[1].v_int64, UINT64_MAX)) {
+    return stitch::Fail("tvm_stitch_bind was given no bundle");
+  }
+  return 0;
 }
 
 // (threads: int) -> int: how many run each kernel from now on; returns how many did.
 int __tvm_ffi_tvm_stitch_threads(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-  if (count != 1 || args[0].v_int64 < 1) return Fail("tvm_stitch_threads takes a positive number");
+  if (count != 1 || args[0].v_int64 < 1) return stitch::Fail("tvm_stitch_threads takes a positive number");
   result->type_index = kTVMFFIInt;
   result->zero_padding = 0;
   result->v_int64 = stitch::threads.exchange(static_cast<int>(args[0].v_int64));
@@ -251,15 +269,15 @@ int __tvm_ffi_tvm_stitch_threads(void*, const TVMFFIAny* args, int32_t count, TV
 // () -> str: what the model is, as JSON.
 int __tvm_ffi_tvm_stitch_meta(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
   std::lock_guard<std::mutex> lock(mutex);
-  if (json.empty()) return Fail("the model's metadata is gone from the end of its file");
+  if (json.empty()) return stitch::Fail("the model's metadata is gone from the end of its file");
   TVMFFIByteArray text = {json.data(), json.size()};
   return TVMFFIStringFromByteArray(&text, result);
 }
 
-// () -> Array of tensors: the model's weights, not copied.
+// () -> Array of tensors: the model's weights.
 int __tvm_ffi_tvm_stitch_weights(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
   std::lock_guard<std::mutex> lock(mutex);
-  if (table.empty()) return Fail("the model's weights are gone from the end of its file");
+  if (table.empty()) return stitch::Fail("the model's weights are gone from the end of its file");
   if (weights == nullptr && MakeArray() != 0) return -1;
   TVMFFIObjectIncRef(weights);
   result->type_index = kTVMFFIArray;
@@ -271,8 +289,7 @@ int __tvm_ffi_tvm_stitch_weights(void*, const TVMFFIAny*, int32_t, TVMFFIAny* re
 // () -> None: give back the memory of prepared weights, until weights are asked for again.
 int __tvm_ffi_tvm_stitch_release(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
   std::lock_guard<std::mutex> lock(mutex);
-  if (weights != nullptr) TVMFFIObjectDecRef(weights);
-  weights = nullptr;
+  Drop(&weights);
   return 0;
 }
 

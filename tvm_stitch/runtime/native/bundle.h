@@ -1,9 +1,15 @@
 // What travels with a model's code: the layout that artifact.py writes and bundle.cc reads.
 #pragma once
+#include <tvm/ffi/c_api.h>
+
 #include <atomic>
 #include <cstdint>
 
 namespace stitch {
+
+constexpr uint32_t kFormat = 3;
+constexpr uint32_t kMostThreads = 1 << 16;
+constexpr size_t kLine = 64;  // bytes; weights begin at a multiple
 
 // bundle = Header, JSON, zeros up to a multiple of 8, Weight[weights]
 struct Header {
@@ -12,6 +18,7 @@ struct Header {
   uint32_t threads;
   uint64_t json_bytes;
   uint64_t weights;
+  uint64_t checksum;  // of the file but for its weights; artifact.py compares it
 };
 
 // In a file an address counts from the file's first byte. A weight with a kernel has none: it is
@@ -36,5 +43,10 @@ struct Footer {
 };
 
 __attribute__((visibility("hidden"))) extern std::atomic<int> threads;
+
+inline int Fail(const char* message) {
+  TVMFFIErrorSetRaisedFromCStr("RuntimeError", message);
+  return -1;
+}
 
 }  // namespace stitch
