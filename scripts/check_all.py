@@ -2,12 +2,12 @@
 
     python scripts/check_all.py                         # writes docs/results/check_all.json
     python scripts/check_all.py --only models,random --budget 600 -o /tmp/check.json
-    python scripts/check_all.py --budget 600 --rest     # what runs of this commit left
+    python scripts/check_all.py --budget 600 --rest     # what runs of this code left
 
 Each run shuffles the cases and draws random ones from a seed that it prints and records: a run
-that its budget ends is a fair sample, and runs of one commit add up in the record. `--seed N` is
-run N again. The record names the commit, so a tree that differs from it is refused. Exits with 1
-if anything is wrong or was not run.
+that its budget ends is a fair sample, and runs of the same code (the three packages as committed)
+add up in the record, each with its commit and CPU. `--seed N` is run N again. A tree that differs
+from its commit is refused. Exits with 1 if anything is wrong or was not run.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pathlib import Path
 from checks import ROOT, crew, record, sample, worker
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tir_schedules.host import host_name
 
 SHOWN_ERRORS = 5
 # A model takes the machine's threads and gigabytes.
@@ -72,6 +74,8 @@ def _run(name: str, args: argparse.Namespace, deadline: float, before: dict) -> 
     return {
         "seed": args.seed,
         "rest": args.rest,
+        "commit": record.commit(),
+        "cpu": host_name(),
         "cases": len(done) + len(cases),
         "ran": ran,
         "seconds": round(time.monotonic() - start, 1),

@@ -33,7 +33,8 @@ def test_the_record_says_what_ran_where(tmp_path):
     assert "apache-tvm" in written["versions"]
     section = written["sections"]["random"]
     assert (section["cases"], section["ran"], section["wrong"]) == (3, 3, {})
-    assert [(run["seed"], run["ran"]) for run in section["runs"]] == [(5, 3)]
+    (run,) = section["runs"]
+    assert (run["seed"], run["ran"], run["commit"]) == (5, 3, written["commit"])
 
 
 def test_an_unknown_section_is_bad_usage():
@@ -66,10 +67,13 @@ FIXED = SimpleNamespace(cases=lambda _seed: [f"case {i}" for i in range(10)])
 DRAWN = SimpleNamespace(cases=lambda seed: sample.draw(10, seed))
 
 
+PLACE = {"commit": "a", "cpu": "b"}
+
+
 def ran(section, before, seed, count, rest=False):
     """Return the record of a section after a run that its budget ended after `count` cases."""
     numbers = {"seed": seed, "rest": rest, "cases": 10, "ran": count, "seconds": 1.0}
-    return sample.total(section, before, {**numbers, "wrong": {}, "measured": {}})
+    return sample.total(section, before, {**numbers, **PLACE, "wrong": {}, "measured": {}})
 
 
 def test_a_seed_says_which_cases_run_in_which_order():
@@ -107,7 +111,7 @@ def test_a_case_that_ran_twice_counts_once():
 
 
 def test_what_an_earlier_run_found_wrong_stays():
-    first = {"seed": 1, "rest": False, "cases": 10, "ran": 2, "seconds": 1.0}
+    first = {"seed": 1, "rest": False, "cases": 10, "ran": 2, "seconds": 1.0, **PLACE}
     first |= {"wrong": {"case 1": {"wrong": ["NaN"]}}, "measured": {"case 2": {"ms": 1}}}
     record = ran(FIXED, sample.total(FIXED, {}, first), 2, 10)
     assert list(record["wrong"]) == ["case 1"] and list(record["measured"]) == ["case 2"]
@@ -121,30 +125,19 @@ def test_workers_take_the_first_cases_of_the_order(monkeypatch):
     assert {*taken} == {*cases[: len(taken)]}
 
 
-HEAD = {"commit": "a", "clean": True, "machine": {"cpu": "a"}, "versions": {}}
+HEAD = {"commit": "a", "code": "b", "clean": True}
 
 
 @pytest.mark.parametrize(
     ("head", "kept"),
     [
-        pytest.param(HEAD, True, id="same-commit"),
-        pytest.param({**HEAD, "commit": "b"}, False, id="another-commit"),
+        pytest.param({**HEAD, "commit": "c"}, True, id="same-code"),
+        pytest.param({**HEAD, "code": "c"}, False, id="another-code"),
         pytest.param({**HEAD, "clean": False}, False, id="dirty"),
-        pytest.param({**HEAD, "machine": {"cpu": "b"}}, False, id="another-machine"),
     ],
 )
-def test_sections_of_the_same_commit_stay_in_the_record(tmp_path, head, kept):
+def test_sections_of_the_same_code_stay_in_the_record(tmp_path, head, kept):
     path = tmp_path / "record.json"
     record.write(path, HEAD, {"models": {}})
     record.write(path, head, {"random": {}})
     assert ("models" in json.loads(path.read_text())["sections"]) == kept
-
-
-def test_a_dirty_tree_is_refused(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    import check_all as script
-
-    monkeypatch.setattr(record, "dirty_files", lambda: [" M README.md"])
-    monkeypatch.setattr(sys, "argv", ["check_all.py", "-o", str(tmp_path / "record.json")])
-    assert script.main() == 1
-    assert not list(tmp_path.iterdir())

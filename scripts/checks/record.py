@@ -12,13 +12,19 @@ from git_state import git
 
 from tir_schedules.host import available_cpus, host_mcpu, host_name
 
-SAME = ("commit", "clean", "machine", "versions")  # what runs that add up share
+CODE = ("relay_passes", "tir_schedules", "tvm_stitch")
+SAME = ("code", "clean")  # what runs that add up share
 PACKAGES = ("apache-tvm", "apache-tvm-ffi", "numpy", "onnx", "onnxruntime", "onnxsim")
 
 
 def commit() -> str:
     """Return the hash of the checked-out commit."""
     return git("rev-parse", "HEAD")
+
+
+def code() -> str:
+    """Return the hashes of the packages as they were committed: what a check is of."""
+    return " ".join(git("rev-parse", f"HEAD:{name}")[:16] for name in CODE)
 
 
 def dirty_files() -> list[str]:
@@ -30,6 +36,7 @@ def header(allow_dirty: bool) -> dict:
     return {
         "command": " ".join(["python scripts/check_all.py", *sys.argv[1:]]),
         "commit": commit(),
+        "code": code(),
         "clean": not (allow_dirty and dirty_files()),
         "machine": {
             "cpu": host_name(),
@@ -45,7 +52,7 @@ def header(allow_dirty: bool) -> dict:
 
 
 def sections_of(path: Path, head: dict) -> dict:
-    """Return the sections that the file has of the same clean commit, machine and versions."""
+    """Return the sections that the file has of the same code, each run of a clean commit."""
     if not head["clean"] or not path.exists():
         return {}
     before = json.loads(path.read_text())
@@ -53,7 +60,7 @@ def sections_of(path: Path, head: dict) -> dict:
 
 
 def write(path: Path, head: dict, sections: dict) -> None:
-    """Write the record; other sections that the file has of the same clean commit stay in it."""
+    """Write the record; other sections that the file has of the same code stay in it."""
     kept = sections_of(path, head)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**head, "sections": {**kept, **sections}}, indent=1) + "\n")

@@ -45,7 +45,7 @@ def total(section: ModuleType, before: Mapping, run: Mapping) -> dict:
 
     Random cases of another seed are other cases, so that more may have run than one run has.
     """
-    keys = ("seed", "rest", "ran", "seconds")
+    keys = ("seed", "rest", "ran", "seconds", "commit", "cpu")
     runs = [*before.get("runs", ()), {key: run[key] for key in keys}]
     wrong, measured = ({**before.get(key, {}), **run[key]} for key in ("wrong", "measured"))
     return {
