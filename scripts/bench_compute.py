@@ -100,7 +100,7 @@ def _measured(crew: Crew, case: Case, budget: float, peers: Sequence[str]) -> di
     }
 
 
-def _ratio(row: dict) -> float:
+def ratio(row: dict) -> float:
     """Return the best peer's time over ours."""
     peers = (us for peer, us in row["us"].items() if peer not in (OURS, PEAK))
     return min(peers) / row["us"][OURS]
@@ -112,7 +112,7 @@ def _share(row: dict) -> float:
 
 
 def _summary(rows: list[dict], bars: Bars) -> str:
-    ratios = [_ratio(row) for row in rows]
+    ratios = [ratio(row) for row in rows]
     large = [_share(row) for row in rows if row["flops"] >= bars.large_flops]
     return "\n".join(
         (
@@ -129,7 +129,7 @@ def _line(row: dict, bars: Bars) -> str:
     known = row["us"]
     times = [number(known[peer]) if peer in known else "-" for peer in (OURS, *bars.peers)]
     gflops = row["flops"] / row["us"][OURS] / 1e3
-    cells = [row["name"], row["sizes"], str(row["threads"]), *times, f"{_ratio(row):.2f}"]
+    cells = [row["name"], row["sizes"], str(row["threads"]), *times, f"{ratio(row):.2f}"]
     return f"| {' | '.join(cells)} | {gflops:.0f} | {_share(row):.0%} |"
 
 

@@ -1,32 +1,103 @@
-"""Copy docs/results/bench_memory.md into the README, between its markers."""
+"""Write the README's results from the records in docs/results, all of one commit.
+
+    python scripts/readme_results.py     # after the benches that BENCHES names
+
+A record of another commit than the others, or of a tree that was none, is refused.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+import bench_compute
+import bench_memory_table
+import bench_models
+
+from tvm_stitch.profiling.stats import geometric_mean
+
 ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "docs/results"
 MARKERS = re.compile(r"(<!-- results: .*? -->\n).*?(<!-- end of results -->)", re.DOTALL)
-HEADING = re.compile(r"\A# .*\n+")
+# What the README says of each record, by the file's name.
+BENCHES = {
+    "bench_memory": "memory-intensive subgraphs",
+    "bench_gemm": "matrix products",
+    "bench_coarse": "MLP and attention, batch 1 to 512",
+    "bench_conv": "convolutions of ResNet-50, MobileNetV2, and others",
+}
 
 
-def with_results(readme: str, table: str) -> str:
-    """Return the README with `table`, less its heading, between its markers.
+def with_results(readme: str, section: str) -> str:
+    """Return the README with `section` between its markers.
 
     Raises: ValueError if the markers are not there once.
     """
-    table = HEADING.sub("", table.strip())
-    text, count = MARKERS.subn(lambda found: f"{found[1]}{table}\n{found[2]}", readme)
+    text, count = MARKERS.subn(lambda found: f"{found[1]}{section}{found[2]}", readme)
     if count != 1:
         raise ValueError(f"README.md has {count} results sections, not one")
     return text
 
 
-def main() -> None:
+def section(records: Mapping[str, dict]) -> str:
+    """Return the README's results of records by their names.
+
+    Raises: ValueError if they are not of one committed tree.
+    """
+    commits = {record["commit"] for record in records.values()}
+    if len(commits) != 1 or any(commit.endswith("-dirty") for commit in commits):
+        told = ", ".join(f"{name} {record['commit']}" for name, record in records.items())
+        raise ValueError(f"results of several trees, or of an uncommitted one: {told}")
+    lines = [
+        bench_models.table(records["bench_models"]),
+        "Single ops and subgraphs at the same commit: the best peer's time over ours, geometric",
+        "mean and lowest row. Each table is behind its name, with the command that made it.",
+        "",
+        "| rows | | mean | lowest | peers |",
+        "|---|--:|--:|--:|---|",
+        *(_line(name, records[name]) for name in BENCHES if name in records),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def recorded() -> dict[str, dict]:
+    """Return the records that the README's results are made of."""
+    names = ("bench_models", *BENCHES)
+    paths = {name: RESULTS / f"{name}.json" for name in names}
+    return {name: json.loads(path.read_text()) for name, path in paths.items()}
+
+
+def _line(name: str, record: dict) -> str:
+    ratios, peers = _memory(record) if name == "bench_memory" else _compute(record)
+    lowest, mean = min(ratios), geometric_mean(ratios)
+    link = f"[{BENCHES[name]}](docs/results/{name}.md)"
+    return f"| {link} | {len(ratios)} | {mean:.2f} | {lowest:.2f} | {', '.join(sorted(peers))} |"
+
+
+def _memory(record: dict) -> tuple[list[float], set[str]]:
+    rows = [row for row in bench_memory_table.judged(record) if row.best]
+    raced = {name for row in rows for name in row.medians} & set(bench_memory_table.RACING)
+    return [row.ratio(row.best) for row in rows], raced - set(bench_models.LOWER_PRECISION)
+
+
+def _compute(record: dict) -> tuple[list[float], set[str]]:
+    ours = {bench_compute.OURS, bench_compute.PEAK}
+    raced = {peer for row in record["rows"] for peer in row["us"]} - ours
+    return [bench_compute.ratio(row) for row in record["rows"]], raced
+
+
+def main() -> str | None:
     readme = ROOT / "README.md"
-    table = ROOT / "docs/results/bench_memory.md"
-    readme.write_text(with_results(readme.read_text(), table.read_text()))
+    try:
+        text = with_results(readme.read_text(), section(recorded()))
+    except ValueError as error:
+        return str(error)
+    readme.write_text(text)
+    return None
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

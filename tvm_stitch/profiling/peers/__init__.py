@@ -86,6 +86,7 @@ PEERS = {
         Peer("openvino", "openvino", "openvino", setting="f32"),
         Peer("openvino-default", "openvino", "openvino"),
         Peer("inductor", "inductor", "torch"),
+        Peer("inductor-max-autotune", "inductor", "torch", setting="max-autotune"),
         Peer("xla", "xla", "jax"),
         Peer("torch", "torch_native", "torch"),
         Peer("copy", "copy", "numpy", setting="plain", yardstick=True),
@@ -102,6 +103,7 @@ AGAINST = {
     "inductor": ("inductor",),
     "xla": ("xla",),
     "torch": ("torch",),
+    "inductor-max-autotune": ("inductor-max-autotune",),
 }
 # OpenVINO's default computes in bf16 where the CPU can: shown beside the others, never compared.
 LOWER_PRECISION = ("openvino-default",)

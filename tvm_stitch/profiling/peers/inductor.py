@@ -34,26 +34,29 @@ class OnnxModule(torch.nn.Module):
         return tuple(self._graph.run(self._column, weights, inputs))
 
 
-def prepare(job: Job, _setting: str) -> InductorSession:
+def prepare(job: Job, setting: str) -> InductorSession:
     torch.set_num_threads(job.threads)
     torch.set_grad_enabled(False)
     torch._dynamo.reset()
     torch._inductor.config.freezing = True
     module = OnnxModule(read(simplified(job), torch_column())).eval()
-    return InductorSession(module)
+    return InductorSession(module, setting or "default")
 
 
 class InductorSession:
-    """Compiled at the first `bind`: exporting flattens the interpreter into one torch graph."""
+    """Compiled at the first `bind`: exporting flattens the interpreter into one torch graph.
 
-    def __init__(self, module: OnnxModule) -> None:
-        self._module, self._compiled = module, None
-        self.facts = {"version": torch.__version__}
+    `mode` is torch.compile's: "max-autotune" also times templates of its own for each product.
+    """
+
+    def __init__(self, module: OnnxModule, mode: str) -> None:
+        self._module, self._mode, self._compiled = module, mode, None
+        self.facts = {"version": torch.__version__, "mode": mode}
 
     def bind(self, inputs: dict[str, np.ndarray]) -> Callable[[], object]:
         tensors = tuple(tensor(value) for value in inputs.values())
         if self._compiled is None:
-            self._compiled = torch.compile(_flat(self._module, tensors))
+            self._compiled = torch.compile(_flat(self._module, tensors), mode=self._mode)
             self._compiled(*tensors)  # torch.compile does its work in the first call
         compiled = self._compiled
         return lambda: compiled(*tensors)
