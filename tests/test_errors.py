@@ -150,6 +150,14 @@ def test_an_unwritable_output_is_told_before_any_work(cli, model, output, monkey
     assert os.listdir() == [model]
 
 
+def test_a_damaged_library(cli, compiled):
+    damaged = bytearray((compiled / "double.so").read_bytes())
+    damaged[1000] ^= 1
+    Path("damaged.so").write_bytes(damaged)
+    _fails(cli("run", "damaged.so", "--input", f"x={compiled}/x.npy"), "the file is damaged: its")
+    assert os.listdir() == ["damaged.so"]
+
+
 def test_an_unwritable_output_folder(cli, compiled):
     command = ["run", compiled / "double.so", "--input", f"x={compiled}/x.npy", "-o"]
     _fails(cli(*command, compiled / "x.npy"), "x.npy")

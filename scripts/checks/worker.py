@@ -23,6 +23,7 @@ SECTIONS = {
     "wild": "wild_section",
     "threads": "threads_section",
     "tsan": "tsan_section",
+    "guarded": "guarded_section",
     "hostile": "hostile_section",
 }
 
