@@ -45,8 +45,6 @@ class _Guard:
         faulthandler.disable()  # a fault is told by the log
         self._prepare()
         self._model.watched(self._see).run(feeds)
-        if not self._seen:
-            raise RuntimeError("the model ran no kernel")
 
     def _prepare(self) -> None:
         stored = self._model._library.stored

@@ -1,22 +1,29 @@
-"""Each kernel between guard pages, of random networks and the small zoo: tests/guarded.py."""
+"""Each kernel between guard pages, of random models and the small zoo: tests/guarded.py."""
 
 from __future__ import annotations
+
+import random
 
 import zoo
 from block_reducer import whole
 from guarded import out_of_bounds
 from random_case import describe
+from random_graphs import random_graph
 
 import tvm_stitch
 
 from . import sample
 
-NETWORKS = 500
+NETWORKS, GRAPHS = 500, 500
 
 
 def cases(seed: int) -> list[str]:
-    networks = sample.draw(NETWORKS, seed + 2)  # networks of their own
-    return [*(f"zoo:{name}" for name in zoo.MODELS), *(f"blocks:{number}" for number in networks)]
+    networks, graphs = sample.draw(NETWORKS, seed + 2), sample.draw(GRAPHS, seed + 3)
+    return [
+        *(f"zoo:{name}" for name in zoo.MODELS),
+        *(f"blocks:{number}" for number in networks),
+        *(f"graphs:{number}" for number in graphs),
+    ]
 
 
 def run(case: str) -> dict:
@@ -25,9 +32,13 @@ def run(case: str) -> dict:
         proto = zoo.model(name, **zoo.SMALL[name])
         found = out_of_bounds(tvm_stitch.compile(proto), zoo.random_inputs(proto, seed=1))
         return {"wrong": [found] if found else []}
-    chosen = whole(int(name))
-    graph = chosen.graph()
-    model = chosen.way.compiled(graph, "stitch", chosen.way.threads[-1])
+    if kind == "blocks":
+        chosen = whole(int(name))
+        graph = chosen.graph()
+        model = chosen.way.compiled(graph, "stitch", chosen.way.threads[-1])
+    else:
+        graph = random_graph(random.Random(int(name)))
+        model = tvm_stitch.compile(graph.model(), threads=2)
     if found := out_of_bounds(model, graph.feeds()):
-        return {"wrong": [found], "way": str(chosen.way), "graph": describe(graph)}
+        return {"wrong": [found], "graph": describe(graph)}
     return {"wrong": []}
