@@ -150,6 +150,31 @@ class Phases:
         return out
 
 
+@I.ir_module
+class Fails:
+    """out = x behind a barrier, before which the packed function `tests.fails` sees each row."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def fails(x: T.Buffer((8, 64), "float32"), out: T.Buffer((8, 64), "float32")):
+        T.func_attr({"op_pattern": 8, "tirx.is_scheduled": True})
+        for _ in T.serial(1, annotations={"pragma_parallel_launch_point": True}):
+            for i in T.parallel(8, annotations={"pragma_parallel_barrier_when_finish": True}):
+                T.call_packed("tests.fails", i)
+            for i in T.parallel(8, annotations={"pragma_parallel_barrier_when_finish": True}):
+                for j in range(64):
+                    with T.sblock("out"):
+                        vi, vj = T.axis.remap("SS", [i, j])
+                        out[vi, vj] = x[vi, vj]
+
+    @R.function
+    def main(x: R.Tensor((8, 64), "float32")):
+        cls = Fails
+        with R.dataflow():
+            out = R.call_tir(cls.fails, (x,), out_ty=R.Tensor((8, 64), "float32"))
+            R.output(out)
+        return out
+
+
 def built(mod: tvm.IRModule, shape: tuple[int, int], threads: int) -> Model:
     """Build a scheduled module of one float32 input and output as `compile` does."""
     meta = Meta(

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from runtime_models import ParallelSteps, Phases, built
+import tvm_ffi
+from runtime_models import Fails, ParallelSteps, Phases, built
 from test_runtime_prepared import convolution
 
 import tvm_stitch
@@ -42,6 +43,24 @@ def test_a_barrier_separates_the_phases_of_a_region(threads):
     x = np.random.default_rng(1).integers(-8, 8, (64, 64)).astype(np.float32)
     for _ in range(200):
         np.testing.assert_array_equal(model.run({"x": x})["y"], x + x.sum(0)[::-1])
+
+
+@pytest.mark.parametrize("row", [0, 7], ids=["caller", "worker"])
+def test_a_kernel_that_fails_before_a_barrier_raises_and_the_next_runs(row):
+    failing = [row]
+
+    def fails(index: int) -> None:
+        if index in failing:
+            raise ValueError(f"row {index}")
+
+    tvm_ffi.register_global_func("tests.fails", fails, override=True)
+    x = np.ones((8, 64), np.float32)
+    model = built(Fails, x.shape, 2)
+    for _ in range(3):
+        with pytest.raises(ValueError, match=f"row {row}"):
+            model.run({"x": x})
+    failing.clear()
+    np.testing.assert_array_equal(model.run({"x": x})["y"], x)
 
 
 def test_four_python_threads_may_call_one_model(steps, x):
