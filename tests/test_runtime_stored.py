@@ -179,6 +179,17 @@ def test_a_compiled_model_outlives_a_change_of_the_onnx_files(tmp_path, external
     assert memory.in_child(work) == 0
 
 
+def test_a_compiled_model_outlives_a_change_of_the_module():
+    torch = pytest.importorskip("torch")
+    table = torch.nn.Embedding(64, 64)
+    ids = torch.arange(8)
+    expected = table(ids).detach().numpy().copy()
+    model = tvm_stitch.compile(torch.export.export(table, (ids,)), threads=1)
+    with torch.no_grad():
+        table.weight.fill_(float("nan"))
+    np.testing.assert_array_equal(torch.from_dlpack(model(ids)).numpy(), expected)
+
+
 def _maps() -> int:
     gc.collect()
     return len(Path("/proc/self/maps").read_text().splitlines())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import mmap
 import os
 import tempfile
 import weakref
@@ -91,10 +90,10 @@ def _on_lines(weights: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _aligned(weight: np.ndarray) -> np.ndarray:
-    """Return the bytes of an array, copied if they do not begin a cache line or are a file's."""
+    """Return the bytes of an array, copied if they do not begin a cache line or are lent."""
     raw = weight.reshape(-1).view(np.uint8)
     skip = -weight.__array_interface__["data"][0] % artifact.ALIGN_BYTES
-    if skip == 0 and not _is_mapped(weight):
+    if skip == 0 and not _is_lent(weight):
         return raw
     room = np.empty(weight.nbytes + artifact.ALIGN_BYTES, np.uint8)
     start = -room.__array_interface__["data"][0] % artifact.ALIGN_BYTES
@@ -103,12 +102,15 @@ def _aligned(weight: np.ndarray) -> np.ndarray:
     return copy
 
 
-def _is_mapped(array: np.ndarray) -> bool:
-    """Return whether an array is a view of a file, which may change while the model lives."""
-    base = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return isinstance(base, mmap.mmap)
+def _is_lent(array: np.ndarray) -> bool:
+    """Return whether others may change an array while the model lives: a file, or a PyTorch module.
+
+    What NumPy allocated was made by the import.
+    """
+    root = array
+    while isinstance(root, np.ndarray) and root.base is not None:
+        root = root.base
+    return not isinstance(root, (np.ndarray, bytes))
 
 
 def load(path: str | os.PathLike) -> Model:
