@@ -126,7 +126,7 @@ def test_a_forked_child_starts_its_own_workers(steps, x):
 def _in_child(work) -> int:
     """Run `work` in a forked child that ends within seconds; return its exit code."""
     if (child := os.fork()) == 0:
-        signal.alarm(5)
+        signal.alarm(20)
         os._exit(0 if work() else 1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 

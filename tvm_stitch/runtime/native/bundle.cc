@@ -21,6 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "tensor.h"
+
 std::atomic<int> stitch::threads{1};
 
 namespace {
@@ -79,28 +81,6 @@ bool Read(const char* bundle, uint64_t bytes, uint64_t memory) {
   return true;
 }
 
-// A tensor of `data`, or of `bytes` behind its record. The record, with the shape in it, is what
-// `free` takes: a function of this library might be gone before the tensor is.
-TVMFFIObjectHandle NewTensor(const int64_t* shape, int32_t ndim, DLDataType dtype, void* data,
-                             size_t bytes) {
-  struct Record {
-    DLManagedTensor managed;
-    int64_t shape[16];
-  };
-  constexpr size_t kRecord = (sizeof(Record) + stitch::kLine - 1) / stitch::kLine * stitch::kLine;
-  size_t room = (bytes + stitch::kLine - 1) / stitch::kLine * stitch::kLine;
-  auto* record = static_cast<Record*>(aligned_alloc(stitch::kLine, kRecord + room));
-  if (record == nullptr) return nullptr;
-  memset(record, 0, sizeof(Record));
-  std::copy_n(shape, ndim, record->shape);
-  DLTensor& tensor = record->managed.dl_tensor;
-  tensor = {data ? data : reinterpret_cast<char*>(record) + kRecord, {kDLCPU, 0}, ndim, dtype,
-            record->shape, nullptr, 0};
-  record->managed.deleter = reinterpret_cast<void (*)(DLManagedTensor*)>(free);
-  TVMFFIObjectHandle made = nullptr;
-  return TVMFFITensorFromDLPack(&record->managed, 0, 0, &made) == 0 ? made : nullptr;
-}
-
 bool ReadAt(int file, void* memory, uint64_t bytes, uint64_t offset) {
   auto* to = static_cast<char*>(memory);
   while (bytes > 0) {
@@ -121,7 +101,7 @@ bool ReadWeights(int file) {
   }
   if (end == 0) return true;
   int64_t bytes = static_cast<int64_t>(end - begin);
-  stored = NewTensor(&bytes, 1, {kDLUInt, 8, 1}, nullptr, bytes);
+  stored = stitch::NewTensor(&bytes, 1, {kDLUInt, 8, 1}, nullptr, bytes);
   if (stored == nullptr) return false;
   void* memory = TVMFFITensorGetDLTensorPtr(stored)->data;
   base = reinterpret_cast<uintptr_t>(memory) - begin;
@@ -164,13 +144,15 @@ void Drop(TVMFFIObjectHandle* object) {
   *object = nullptr;
 }
 
-// When the library is unloaded. Where the process exits another thread may still run the model: it
-// holds what it uses.
+// When the library is unloaded. Where the process exits, another thread may still run the model: it
+// holds what it uses, and waits for the end if it asks again.
+bool unloaded = false;
+
 struct Unload {
   ~Unload() {
     std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
     if (!lock) return;
-    table.clear();
+    unloaded = true;
     Drop(&weights);
     Drop(&stored);
   }
@@ -185,13 +167,19 @@ TVMFFIObjectHandle ViewStored(DLTensor tensor) {
   return TVMFFITensorCreateUnsafeView(stored, &tensor, &view) == 0 ? view : nullptr;
 }
 
-int MakeTensor(stitch::Weight* weight, TVMFFIAny* out) {
+TVMFFIObjectHandle NewWeight(stitch::Weight* weight) {
   DLDataType dtype = {weight->dtype_code, weight->dtype_bits, weight->dtype_lanes};
+  int64_t* shape = weight->shape;
+  if (weight->kernel >= 0) {
+    return stitch::NewTensor(shape, weight->ndim, dtype, nullptr, Bytes(*weight));
+  }
   void* data = reinterpret_cast<void*>(base + weight->address);
-  TVMFFIObjectHandle tensor =
-      weight->kernel >= 0 ? NewTensor(weight->shape, weight->ndim, dtype, nullptr, Bytes(*weight))
-      : stored ? ViewStored({data, {kDLCPU, 0}, weight->ndim, dtype, weight->shape, nullptr, 0})
-               : NewTensor(weight->shape, weight->ndim, dtype, data, 0);
+  return stored ? ViewStored({data, {kDLCPU, 0}, weight->ndim, dtype, shape, nullptr, 0})
+                : stitch::NewTensor(shape, weight->ndim, dtype, data, 0);
+}
+
+int MakeTensor(stitch::Weight* weight, TVMFFIAny* out) {
+  TVMFFIObjectHandle tensor = NewWeight(weight);
   if (tensor == nullptr) return stitch::Fail("no memory for the model's weights");
   out->type_index = kTVMFFITensor;
   out->v_obj = static_cast<TVMFFIObject*>(tensor);
@@ -259,7 +247,9 @@ int __tvm_ffi_tvm_stitch_bind(void*, const TVMFFIAny* args, int32_t count, TVMFF
 
 // (threads: int) -> int: how many run each kernel from now on; returns how many did.
 int __tvm_ffi_tvm_stitch_threads(void*, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
-  if (count != 1 || args[0].v_int64 < 1) return stitch::Fail("tvm_stitch_threads takes a positive number");
+  if (count != 1 || args[0].v_int64 < 1) {
+    return stitch::Fail("tvm_stitch_threads takes a positive number");
+  }
   result->type_index = kTVMFFIInt;
   result->zero_padding = 0;
   result->v_int64 = stitch::threads.exchange(static_cast<int>(args[0].v_int64));
@@ -276,7 +266,11 @@ int __tvm_ffi_tvm_stitch_meta(void*, const TVMFFIAny*, int32_t, TVMFFIAny* resul
 
 // () -> Array of tensors: the model's weights.
 int __tvm_ffi_tvm_stitch_weights(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
-  std::lock_guard<std::mutex> lock(mutex);
+  std::unique_lock<std::mutex> lock(mutex);
+  if (unloaded) {
+    lock.unlock();
+    while (true) pause();
+  }
   if (table.empty()) return stitch::Fail("the model's weights are gone from the end of its file");
   if (weights == nullptr && MakeArray() != 0) return -1;
   TVMFFIObjectIncRef(weights);
