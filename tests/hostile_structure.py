@@ -115,13 +115,14 @@ def _fill_integers(model: onnx.ModelProto, rng: random.Random) -> None:
     """Write other shapes, axes and indices into integer constants."""
     tensors = [t for t in model.graph.initializer
                if t.data_type in (TensorProto.INT64, TensorProto.INT32) and t.raw_data]  # fmt: skip
-    if tensors:
-        tensor = rng.choice(tensors)
-        width = 8 if tensor.data_type == TensorProto.INT64 else 4
-        numbers = list(memoryview(bytearray(tensor.raw_data)).cast("q" if width == 8 else "i"))
-        mask = (1 << 8 * width) - 1
-        numbers[rng.randrange(len(numbers))] = rng.choice(EXTENTS)
-        tensor.raw_data = b"".join((n & mask).to_bytes(width, "little") for n in numbers)
+    if not tensors:
+        return
+    tensor = rng.choice(tensors)
+    width = 8 if tensor.data_type == TensorProto.INT64 else 4
+    at = rng.randrange(0, len(tensor.raw_data), width)
+    number = rng.choice(EXTENTS) & ((1 << 8 * width) - 1)
+    data = tensor.raw_data
+    tensor.raw_data = data[:at] + number.to_bytes(width, "little") + data[at + width :]
 
 
 def _call_itself(model: onnx.ModelProto, rng: random.Random) -> None:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from tvm_stitch.errors import StitchError
 
 MOST_BYTES = 1 << 40  # no machine that runs a model has a tebibyte for one tensor
+MOST_EXTENT = (1 << 31) - 1  # TVM's loops count in 32 bits
 MOST_AXES = 32  # of NumPy before its release 2
 
 
 def check_size(shape: Sequence[int | None], itemsize: int, given: object) -> None:
-    """Raise StitchError for a shape of negative extents, too many axes or too many bytes.
+    """Raise StitchError for a shape of negative extents, too many axes, elements or bytes.
 
     An unknown extent, None, counts as 1.
     """
@@ -23,9 +24,12 @@ def check_size(shape: Sequence[int | None], itemsize: int, given: object) -> Non
         )
     if len(shape) > MOST_AXES:
         raise StitchError(given, f"it has {len(shape)} axes", f"use {MOST_AXES} at most")
-    size = math.prod(known) * itemsize
-    # One extent beyond them all overflows TVM's index arithmetic, beside an extent of 0 too.
-    if size > MOST_BYTES or max(known, default=0) > MOST_BYTES:
+    if max(known, default=0) > MOST_EXTENT:
+        raise StitchError(
+            given, f"shape {_shown(shape)} has an extent above {MOST_EXTENT}", "use smaller shapes"
+        )
+    # NumPy and TVM multiply the extents beside one of 0 too.
+    if math.prod(extent or 1 for extent in known) * itemsize > MOST_BYTES:
         raise StitchError(
             given,
             f"shape {_shown(shape)} takes more than {MOST_BYTES >> 30} GiB",
@@ -34,8 +38,5 @@ def check_size(shape: Sequence[int | None], itemsize: int, given: object) -> Non
 
 
 def _shown(shape: Sequence[int | None]) -> str:
-    return (
-        "("
-        + ", ".join("?" if extent is None else str(extent) for extent in shape[:8])
-        + (", ...)" if len(shape) > 8 else ")")
-    )
+    extents = ["?" if extent is None else str(extent) for extent in shape[:8]]
+    return f"({', '.join(extents)}{', ...' * (len(shape) > 8)})"

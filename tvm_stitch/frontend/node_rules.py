@@ -38,7 +38,8 @@ AXIS_OF_FIRST = {"ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Gather", 
                  "RMSNormalization", "Scatter", "ScatterElements", "Softmax", "Split",
                  "TopK"}  # fmt: skip
 AXIS_BEHIND = {"Flatten", "OneHot"}  # those that may count an axis more
-WINDOWED = {"AveragePool", "Conv", "ConvTranspose", "LpPool", "MaxPool", "MaxUnpool"}
+POOLS = ("AveragePool", "LpPool", "MaxPool")
+WINDOWED = {"Conv", "ConvTranspose", "MaxUnpool", *POOLS}
 # Of windows, the least that each number may be; pads may cut.
 WINDOW = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0, "output_shape": 0,
           "pads": -(1 << 31)}  # fmt: skip
@@ -58,7 +59,14 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
         return
     if node.op_type in VARIADIC and "" in node.input:
         raise StitchError(given, "one of its inputs has no name", AGAIN)
-    attrs = attributes(node)
+    attrs, diagonal = attributes(node), graph.constant(node, 1)
+    if (
+        node.op_type == "Trilu"
+        and diagonal is not None
+        and diagonal.size == 1
+        and abs(int(diagonal.item())) >> 31
+    ):
+        raise StitchError(given, f"diagonal {diagonal.item()} has more than 32 bits", AGAIN)
     for name, value in attrs.items():
         words = WORDS.get((node.op_type, name), WORDS.get(name))
         if words and node.op_type in WORDED and value.decode() not in words:
@@ -80,6 +88,7 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
         raise StitchError(given, f"p {attrs['p']} is neither 1 nor 2", AGAIN)
     if node.op_type in WINDOWED:
         _check_window(attrs, rank - 2, given)
+        _check_span(graph, node, attrs, given)
     if node.op_type == "Split" and attrs.get("num_outputs", len(node.output)) != len(node.output):
         rule = f"num_outputs {attrs['num_outputs']} is not its {len(node.output)} outputs"
         raise StitchError(given, rule, AGAIN)
@@ -107,3 +116,25 @@ def _check_window(attrs: dict, rank: int, given: str) -> None:
         if any(not least <= number < 1 << 31 for number in numbers):
             rule = f"{name} {list(numbers)} has a number outside {least} to {(1 << 31) - 1}"
             raise StitchError(given, rule, AGAIN)
+
+
+def _check_span(graph: Graph, node: onnx.NodeProto, attrs: dict, given: str) -> None:
+    """Raise StitchError if no window fits: ONNX rounds towards 0, and TVM down."""
+    shape, rounded = graph.static_shape(node.input[0]), attrs.get("auto_pad", b"").startswith(b"S")
+    if node.op_type not in ("Conv", *POOLS) or shape is None or rounded or attrs.get("ceil_mode"):
+        return
+    extents = shape[2:]
+    kernel = attrs.get("kernel_shape") or _kernel(graph, node)
+    dilations = attrs.get("dilations") or [1] * len(extents)
+    pads = attrs.get("pads") or [0] * 2 * len(extents)
+    sides = zip(pads[: len(extents)], pads[len(extents) :], strict=True)
+    for extent, size, dilation, pad in zip(extents, kernel, dilations, sides, strict=False):
+        span, padded = (size - 1) * dilation + 1, extent + sum(pad)
+        if extent and span > padded:
+            rule = f"its window spans {span} of {padded} elements, padding included"
+            raise StitchError(given, rule, "pad the input more")
+
+
+def _kernel(graph: Graph, node: onnx.NodeProto) -> tuple[int, ...]:
+    shape = graph.static_shape(node.input[1]) if has_input(node, 1) else None
+    return () if shape is None else shape[2:]

@@ -67,6 +67,8 @@ def bind_shapes(graph: Graph, shapes: Mapping[str, Sequence] | None) -> None:
         for extent in shape:
             proto.dim.add(dim_value=extent)
     for value in graph.outputs:
+        if declared := value.type.tensor_type.elem_type:
+            dtype_of(declared, f"output {value.name!r}")
         value.type.tensor_type.ClearField("shape")  # inferred again from the bound inputs
 
 

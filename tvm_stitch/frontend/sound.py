@@ -6,6 +6,7 @@ strings, calls and nesting as they come.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import onnx
@@ -23,11 +24,19 @@ UNREAD = {"metadata_props", "training_info", "quantization_annotation", "configu
 
 
 def check_sound(model: onnx.ModelProto, given: object) -> None:
-    """Raise StitchError for text that is none, nodes without results, and broken attributes."""
+    """Raise StitchError for text that is none, nodes without results, and broken attributes.
+
+    Names of tensors and of results are the checker's matter, but for tensors of one name.
+    """
     _check_text(model, given)
     for function in model.functions:
         _check_nodes(function.node, f"{given}, function {function.name!r}", 1)
     _check_nodes(model.graph.node, given, 1)
+    if not model.graph.output:
+        raise StitchError(given, "it has no outputs", AGAIN)
+    names = Counter(tensor.name for tensor in model.graph.initializer)
+    if twice := next((name for name, count in names.items() if count > 1), None):
+        raise StitchError(f"{given}, tensor {twice!r}", "it is given twice", AGAIN)
 
 
 def _check_text(message: Message, given: object, depth: int = 0) -> None:

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 SMALL_INTEGERS = 1024  # elements: what shape arithmetic may need
 FOLDED_LIMIT = "16KB"  # onnxsim may not create larger constants
+LONG_LINE = 1 << 16  # elements; onnxsim takes a second for a million
 # Fusions that change arithmetic, or that our own rewrites undo. Two are wrong in onnxsim 0.8.1:
 # fuse_consecutive_reduce drops the wrong axes where keepdims differ, eliminate_nop_softmax turns
 # the softmax of a single NaN into 1.
@@ -90,7 +91,10 @@ def simplify(graph: Graph) -> None:
     before = write_model(graph, is_structural)
     try:
         model, _ = onnxsim.simplify(
-            before, skipped_optimizers=list(SKIPPED), tensor_size_threshold=FOLDED_LIMIT
+            before,
+            skipped_optimizers=list(SKIPPED),
+            tensor_size_threshold=FOLDED_LIMIT,
+            skip_constant_folding=_has_long_lines(graph),
         )
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
         logger.info("onnxsim: left the model as it is: %s", error)
@@ -99,6 +103,12 @@ def simplify(graph: Graph) -> None:
         logger.info("onnxsim: changed the inputs or outputs, so its result is not used")
         return
     take_model(graph, model)
+
+
+def _has_long_lines(graph: Graph) -> bool:
+    """Say whether onnxsim would follow the elements of a long value of one axis, one by one."""
+    shapes = [known.shape for known in graph.types.values() if known.static]
+    return any(len(shape) == 1 and shape[0] > LONG_LINE for shape in shapes)
 
 
 def _interface(model: onnx.ModelProto, graph: Graph) -> tuple[list[str], list[str]]:

@@ -91,6 +91,8 @@ def tensor_spec(name: str, ty: object, given: object) -> TensorSpec:
     """
     if not isinstance(ty, relax.TensorType):
         raise StitchError(f"{given}, {name!r}", f"it is {ty}, not a tensor", "use tensors only")
+    if ty.dtype is None:
+        raise StitchError(f"{given}, {name!r}", "its type is unknown", "use known operators")
     shape = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None]
     if not all(isinstance(extent, tvm.tirx.IntImm) for extent in shape):
         raise StitchError(
@@ -156,6 +158,22 @@ class _Importer(ONNXGraphImporter):
     def __init__(self, *args, **keywords) -> None:
         super().__init__(*args, **keywords)
         self.made: list[tuple[relax.Expr, str]] = []
+
+    def from_onnx(self, graph, opset):
+        done = False
+        try:
+            mod = super().from_onnx(graph, opset)
+            done = True
+            return mod
+        finally:
+            if not done:
+                self._end_blocks()
+
+    def _end_blocks(self) -> None:
+        """End what a refusal leaves open: TVM would warn of it, on a line of its own."""
+        with contextlib.suppress(RuntimeError):  # there is none
+            while True:
+                self.bb._end_block()
 
     def _convert_operator(self, op_name, inputs, attrs, opset):
         name = attrs["tvm_custom"]["name"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,8 @@ def read(path: Path) -> Stored:
     Raises: StitchError if it is missing, foreign, of another format, damaged, or for another CPU.
     """
     try:
+        if stat.S_ISFIFO(path.stat().st_mode):  # to open it waits for a writer
+            raise StitchError(path, "it is a pipe", "give the output of compile")
         with path.open("rb") as file:
             return _read(path, file)
     except OSError as error:

@@ -35,7 +35,7 @@ def layer_normalization(graph: Graph, node: onnx.NodeProto) -> list | None:
 
 def _decomposed(graph: Graph, node: onnx.NodeProto, axis: int, rank: int) -> list:
     attrs, build = attributes(node), Builder(graph, node)
-    stored = graph.types[node.input[0]].dtype
+    stored = graph.type_of(node.input[0]).dtype
     computed = stored if stored == np.float64 else np.dtype(np.float32)
     axes = list(range(axis, rank))
     x = node.input[0] if stored == computed else build.cast(node.input[0], computed)

@@ -12,7 +12,7 @@ def lp_normalization(graph: Graph, node: onnx.NodeProto) -> list | None:
     """rewrite: LpNormalization(x, p) -> x / norm, where a norm of 0 counts as 1"""
     if node.op_type != "LpNormalization":
         return None
-    dtype = graph.types[node.input[0]].dtype
+    dtype = graph.type_of(node.input[0]).dtype
     attrs, build = attributes(node), Builder(graph, node)
     norm = build.reduce(f"L{attrs.get('p', 2)}", node.input[0], [attrs.get("axis", -1)])
     zero = build("Equal", norm, build.constant(0, dtype))
