@@ -43,6 +43,16 @@ TO_COMPLEX = model(
 DATA_DEPENDENT = model(
     [helper.make_node("NonZero", ["x"], ["y"])], {"x": (FLOAT, [3])}, {"y": (INT64, None)}
 )
+# Indices of an unknown count.
+CHOSEN = model(
+    [
+        helper.make_node("NonZero", ["x"], ["found"]),
+        helper.make_node("Transpose", ["found"], ["i"], perm=[1, 0]),
+        helper.make_node("GatherND", ["x", "i"], ["y"]),
+    ],
+    {"x": (FLOAT, [3])},
+    {"y": (FLOAT, None)},
+)
 OUTSIDE = indexed(
     [
         helper.make_node("Gather", ["t", "i"], ["g"]),
@@ -76,6 +86,7 @@ INDICES = model(
         pytest.param(TO_COMPLEX, None, ["Cast", "complex128"], id="cast-to-complex"),
         pytest.param(MISFIT, None, ["Add", "do not fit"], id="shapes-do-not-fit"),
         pytest.param(DATA_DEPENDENT, None, ["'y'", "depends on data"], id="data-dependent"),
+        pytest.param(CHOSEN, None, ["'y'", "depends on data"], id="data-dependent-indices"),
         pytest.param(negate(COMPLEX), None, ["complex64"], id="complex"),
         pytest.param(negate(of="q"), None, ["invalid ONNX"], id="dangling"),
         pytest.param(N4, {"x": 5}, ["5 is no tuple"], id="no-tuple"),

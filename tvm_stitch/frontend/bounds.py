@@ -83,7 +83,8 @@ def _indexed(graph: Graph, node: onnx.NodeProto) -> Iterator[_Indexed]:
         case "Gather" | "GatherElements" | "Scatter" | "ScatterElements":
             yield _Indexed(1, [shape[attrs.get("axis", 0)]])
         case "GatherND" | "ScatterND":
-            columns = graph.static_shape(node.input[1])[-1]
+            indices = graph.static_shape(node.input[1])
+            columns = indices[-1] if indices else 0
             start = attrs.get("batch_dims", 0)
             if columns:
                 yield _Indexed(1, list(shape[start : start + columns]))
