@@ -13,11 +13,16 @@ MCPU = {64: "rocketlake"}  # by bytes of a register; of others the machine's own
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set figures before tests are imported, for some modules ask for a device then."""
+    patch = pytest.MonkeyPatch()
+    settle(patch)
+    config.add_cleanup(patch.undo)
+
+
+def settle(patch: pytest.MonkeyPatch) -> None:
+    """Let whoever asks for this machine's figures have those of the one."""
 
     def profile(mcpu: str, vector_bytes: int) -> Profile:
         return default_profile(MCPU.get(vector_bytes, mcpu), vector_bytes)
 
-    patch = pytest.MonkeyPatch()
     patch.setattr(device, "default_profile", profile)
     patch.setattr(device, "host_caches", lambda: CACHES)
-    config.add_cleanup(patch.undo)

@@ -22,6 +22,7 @@ SECTIONS = {
     "blocks": "blocks_section",
     "wild": "wild_section",
     "threads": "threads_section",
+    "mutations": "mutations_section",
     "tsan": "tsan_section",
     "guarded": "guarded_section",
     "hostile": "hostile_section",
