@@ -257,3 +257,15 @@ def test_a_long_value_is_not_followed_element_by_element():
     shape = [1 << 30]
     with limits():  # of time: for 2**26 elements onnxsim takes minutes
         assert import_model(model(nodes, {"x": (FLOAT, shape)}, {"y": (FLOAT, shape)})).outputs
+
+
+def test_functions_of_one_name_may_have_overloads():
+    first, second = function("F0"), function("F0")
+    for made, op, overload in ((first, "Exp", ""), (second, "Neg", "other")):
+        made.node.append(helper.make_node(op, ["a"], ["b"]))
+        made.overload = overload
+    proto = calling(first, second)
+    proto.ir_version = 10
+    assert "exp" in import_model(proto).mod.script()
+    proto.graph.node[0].overload = "other"
+    assert "negative" in import_model(proto).mod.script()

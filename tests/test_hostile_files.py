@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 
+import numpy as np
 import onnx
 import pytest
-from frontend_case import linear
+from frontend_case import FLOAT, linear, model
 from hostile_case import limits
+from onnx import helper
 
 from tvm_stitch.cli import main
 from tvm_stitch.errors import StitchError
@@ -143,6 +146,17 @@ def test_what_is_no_model_is_refused_by_the_command(tmp_path, capfd, make, told)
     (line,) = capfd.readouterr().err.splitlines()
     assert told in line
     assert not (tmp_path / "out.so").exists()
+
+
+def test_what_tvm_refuses_is_told_in_one_line(tmp_path, capfd):
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"])
+    scales = {"scales": np.full(2, 2, "f4")}
+    path = tmp_path / "given.onnx"
+    onnx.save(model([node], {"x": (FLOAT, [4, 4])}, {"y": (FLOAT, None)}, scales), path)
+    assert main(["explain", str(path)]) == 1
+    gc.collect()  # TVM warns of a builder when it goes
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "TVM's importer refuses it" in line
 
 
 def deep(levels: int) -> bytes:

@@ -10,7 +10,7 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.graph import DEFAULT_DOMAINS, bodies
 
 MOST_NODES = 1_000_000  # after inlining
-Key = tuple[str, str]
+Key = tuple[str, str, str]
 Functions = Mapping[Key, onnx.FunctionProto]
 
 
@@ -18,7 +18,7 @@ def check_calls(model: onnx.ModelProto, given: object) -> None:
     """Raise StitchError for functions that call themselves or grow too large, and for misfits."""
     functions: dict[Key, onnx.FunctionProto] = {}
     for function in model.functions:
-        if (key := _key(function.domain, function.name)) in functions:
+        if (key := _key(function, function.name)) in functions:
             raise _wrong(given, function, "it is defined twice", "export the model again")
         functions[key] = function
     if not functions:
@@ -35,8 +35,9 @@ def check_calls(model: onnx.ModelProto, given: object) -> None:
         raise StitchError(given, rule, "export the model without functions")
 
 
-def _key(domain: str, name: str) -> Key:
-    return "" if domain in DEFAULT_DOMAINS else domain, name
+def _key(of: onnx.FunctionProto | onnx.NodeProto, name: str) -> Key:
+    """Return by what calls find a function: two of a name may have different overloads."""
+    return "" if of.domain in DEFAULT_DOMAINS else of.domain, name, of.overload
 
 
 def _callees_first(functions: Functions, given: object) -> list[Key]:
@@ -61,7 +62,7 @@ def _callees_first(functions: Functions, given: object) -> list[Key]:
 def _called(nodes: Iterable[onnx.NodeProto], functions: Functions) -> dict[Key, None]:
     found: dict[Key, None] = {}
     for node in nodes:
-        if (key := _key(node.domain, node.op_type)) in functions:
+        if (key := _key(node, node.op_type)) in functions:
             found[key] = None
         for body in bodies(node):
             found.update(_called(body.node, functions))
@@ -74,7 +75,7 @@ def _size(
     """Count the nodes after inlining, and check that each call fits its function."""
     count = 0
     for node in nodes:
-        key = _key(node.domain, node.op_type)
+        key = _key(node, node.op_type)
         count += sizes.get(key, 1)
         if key in functions:
             function = functions[key]
