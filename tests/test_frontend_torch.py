@@ -133,3 +133,24 @@ def test_a_selected_position_may_count_from_the_end():
     model = tvm_stitch.compile(torch.export.export(LastStep(), (x,)), threads=1)
     for got, expected in zip(model(x), LastStep()(x), strict=True):
         torch.testing.assert_close(torch.from_dlpack(got), expected)
+
+
+class Attended(torch.nn.Module):
+    def forward(self, q, k, v, mask):
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        y = y.transpose(1, 2)
+        return y.reshape(*y.shape[:2], -1).contiguous().view(-1, 64)
+
+
+def test_a_view_of_attention_may_copy_since_decomposed_it_has_other_strides():
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 12, 4, 16).transpose(1, 2) for _ in range(3))
+    mask = torch.randn(2, 1, 12, 12)
+    program = torch.export.export(Attended().eval(), (q, k, v, mask))
+    targets = [node.target for node in program.graph.nodes]
+    with pytest.raises(ValueError, match="Cannot view"):
+        program.run_decompositions()
+    model = tvm_stitch.compile(program)
+    got = torch.from_dlpack(model(*(x.contiguous() for x in (q, k, v)), mask))
+    assert torch.allclose(got, Attended()(q, k, v, mask), atol=1e-5)
+    assert [node.target for node in program.graph.nodes] == targets

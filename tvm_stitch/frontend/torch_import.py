@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -101,7 +102,8 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     Raises: StitchError for operators that TVM's frontend lacks and for unbound shapes.
     """
     given = "ExportedProgram"
-    program = program.run_decompositions()
+    with _reshaping(program):
+        program = program.run_decompositions()
     importer = _Importer()
     try:
         mod = importer.from_exported_program(
@@ -124,6 +126,20 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     outputs = _output_names(program, mod)
     made = [(expr, _label(node)) for node, expr in importer.env.items() if _is_made(node, expr)]
     return finish(mod, names, weights, made, shapes=shapes, given=given, outputs=outputs)
+
+
+@contextlib.contextmanager
+def _reshaping(program: ExportedProgram) -> Iterator[None]:
+    """Let views copy where they must: decomposed attention may give other strides than it had."""
+    view, reshape = torch.ops.aten.view.default, torch.ops.aten.reshape.default
+    nodes = [node for node in program.graph.nodes if node.target is view]
+    for node in nodes:
+        node.target = reshape
+    try:
+        yield
+    finally:
+        for node in nodes:
+            node.target = view
 
 
 def _is_made(node: torch.fx.Node, expr: object) -> bool:
