@@ -215,6 +215,10 @@ def test_many_tiles_are_as_large_as_the_cache_likes():
     assert row_chunk(1400, 14, 64, few=False, device=DEVICE) == 140
 
 
+def test_chunks_without_number_are_not_tried_one_by_one():
+    assert row_chunk((1 << 31) - 1, 14, 1, few=True, device=DEVICE) == 56
+
+
 @pytest.mark.parametrize(
     ("extent", "chunk", "rows"),
     [

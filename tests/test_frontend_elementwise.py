@@ -87,6 +87,9 @@ def unary_cases():
     for op in ("Abs", "Neg", "Sign"):
         for dtype in ("i1", "i4", "i8", "f8"):
             yield Case(f"{op}-{dtype}", op, {"x": random(5, dtype=dtype, low=-9, high=9)})
+    for dtype in ("u1", "u4", "u8"):
+        x = {"x": random(5, dtype=dtype, low=0, high=9)}
+        yield Case(f"Sign-{dtype}", "Sign", x)
     yield Case("Relu-i32", "Relu", {"x": random(5, dtype="i4", low=-9, high=9)})
     for alpha in (1.0, -1.0, -np.inf):
         attrs = {"alpha": alpha}

@@ -11,12 +11,16 @@ from tvm_stitch.frontend.rewrites.builder import Builder
 
 
 def sign_of_nan(graph: Graph, node: onnx.NodeProto) -> list | None:
-    """rewrite: Sign(x) -> Where(IsNaN(x), x, Sign(x))"""
+    """rewrite: Sign(x) -> Where(IsNaN(x), x, Sign(x)); of unsigned numbers -> Cast(x > 0)"""
     if node.op_type != "Sign" or (known := graph.type_of(node.input[0])) is None:
         return None
-    if known.dtype.kind in "iub":
-        return None
     build, (x,) = Builder(graph, node), node.input
+    if known.dtype.kind == "u":  # TVM's has a -1, which they cannot be
+        positive = build("Greater", x, build.constant(0, known.dtype))
+        build.cast(positive, known.dtype, out=node.output[0])
+        return build.nodes
+    if known.dtype.kind in "ib":
+        return None
     build("Where", build("IsNaN", x), x, build("Sign", x), out=node.output[0])
     return build.nodes
 
