@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import resource
 import signal
@@ -19,6 +20,7 @@ from hostile_structure import mutated
 import tvm_stitch
 from tvm_stitch.build import Request, lower
 from tvm_stitch.errors import StitchError
+from tvm_stitch.runtime.artifact import Tensor
 from tvm_stitch.runtime.dtypes import numpy_dtype
 from tvm_stitch.runtime.model import Model
 
@@ -47,7 +49,7 @@ def outcome(number: int) -> str:
                 path.write_bytes(given.SerializeToString())
                 given = path
         try:
-            return _whole(given) if whole else _lowered(given)
+            return _whole(given, number) if whole else _lowered(given)
         except StitchError as error:
             message = str(error)
             assert "\n" not in message and message.isprintable(), message
@@ -59,21 +61,25 @@ def _lowered(given: Path | onnx.ModelProto) -> str:
     return "lowered"
 
 
-def _whole(given: Path | onnx.ModelProto) -> str:
+def _whole(given: Path | onnx.ModelProto, number: int) -> str:
     model = tvm_stitch.compile(given, threads=1)
     if model.report.peak_bytes + _bytes(model) > FED_BYTES:
         return "compiled"
-    model.run({each.name: _zeros(each) for each in model.meta.inputs})
+    rng = np.random.default_rng(number)
+    model.run({each.name: _numbers(each, rng) for each in model.meta.inputs})
     return "ran"
 
 
 def _bytes(model: Model) -> int:
     tensors = (*model.meta.inputs, *model.meta.outputs)
-    return sum(int(np.prod(t.shape)) * numpy_dtype(t.dtype).itemsize for t in tensors)
+    return sum(math.prod(t.shape) * numpy_dtype(t.dtype).itemsize for t in tensors)
 
 
-def _zeros(tensor) -> np.ndarray:
-    return np.zeros(tensor.shape, numpy_dtype(tensor.dtype))
+def _numbers(tensor: Tensor, rng: np.random.Generator) -> np.ndarray:
+    """Return numbers of which some lie outside the axes that they may index."""
+    dtype = numpy_dtype(tensor.dtype)
+    ends = (0, 2) if dtype.kind in "bu" else (-3, 4)
+    return rng.integers(*ends, tensor.shape).astype(dtype)
 
 
 @contextlib.contextmanager
