@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import tempfile
 
 import conftest
 import mutation_models
@@ -44,7 +45,8 @@ def judged(mutation: Mutation) -> dict:
 
 
 def _verified(model: onnx.ModelProto, fusion: str) -> Verification:
-    return tvm_stitch.verify(model, threads=THREADS, fusion=fusion)
+    with tempfile.TemporaryDirectory() as folder:
+        return tvm_stitch.verify(model, threads=THREADS, fusion=fusion, reproducers=folder)
 
 
 def _code(model: onnx.ModelProto, fusion: str) -> str:
