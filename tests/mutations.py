@@ -81,7 +81,7 @@ def mutated(mutation: Mutation) -> Iterator[None]:
 def _forget() -> None:
     """Empty the caches of all functions there: what a right one answered, a wrong one may not."""
     for held in gc.get_objects():
-        if isinstance(held, _Cached) and held.__module__.startswith(_PACKAGES):
+        if type(held) is _Cached and held.__module__.startswith(_PACKAGES):
             held.cache_clear()
 
 
