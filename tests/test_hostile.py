@@ -259,6 +259,22 @@ def test_a_long_value_is_not_followed_element_by_element():
         assert import_model(model(nodes, {"x": (FLOAT, shape)}, {"y": (FLOAT, shape)})).outputs
 
 
+@pytest.mark.parametrize(
+    "proto",
+    [
+        pytest.param(one("GroupNormalization", num_groups=1), id="no-inputs"),
+        pytest.param(one("GroupNormalization", "x", "x", "x"), id="no-groups"),
+        pytest.param(one("GroupNormalization", "x", "x", "x", num_groups="a"), id="text"),
+        pytest.param(
+            one("GroupNormalization", "x", "x", "x", num_groups=1, epsilon=[1.0]), id="several"
+        ),
+    ],
+)
+def test_what_is_rewritten_before_the_checker_is_still_checked(proto):
+    with pytest.raises(StitchError, match="invalid ONNX"):
+        import_model(proto)
+
+
 def test_functions_of_one_name_may_have_overloads():
     first, second = function("F0"), function("F0")
     for made, op, overload in ((first, "Exp", ""), (second, "Neg", "other")):

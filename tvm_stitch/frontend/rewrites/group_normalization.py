@@ -18,11 +18,14 @@ def replace_deprecated(graph: Graph) -> None:
 
 
 def _replaced(graph: Graph, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    attrs, build = attributes(node), Builder(graph, node)
-    if node.op_type != "GroupNormalization" or node.domain or "num_groups" not in attrs:
+    if node.op_type != "GroupNormalization" or node.domain:
         return [node]
-    grouped = build.reshape(node.input[0], [0, attrs["num_groups"], -1])
-    epsilon = attrs.get("epsilon", 1e-5)
+    attrs, build = attributes(node), Builder(graph, node)
+    groups, epsilon = attrs.get("num_groups"), attrs.get("epsilon", 1e-5)
+    # What is broken is left to the checker, which has not seen it yet.
+    if len(node.input) != 3 or not isinstance(groups, int) or not isinstance(epsilon, float):
+        return [node]
+    grouped = build.reshape(node.input[0], [0, groups, -1])
     y = build("InstanceNormalization", grouped, *node.input[1:], epsilon=epsilon)
     build("Reshape", y, build("Shape", node.input[0]), out=node.output[0])
     return build.nodes
