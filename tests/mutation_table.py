@@ -16,7 +16,7 @@ MUTATIONS = {
         "in halves(left)",
         "in halves(left)[:-1]",
         "ragged_rows", "Exp",
-        f"{_BLOCKS}[11]",
+        f"{_BLOCKS}[0]",
     ),
     "last_rows": Mutation(
         "the last row of those that fill no block is not done",
@@ -40,7 +40,7 @@ MUTATIONS = {
         "-(-atom.extent // self.chunks[atom])",
         "max(1, atom.extent // self.chunks[atom])",
         "tall_column_sums", "ReduceSum",
-        f"{_BLOCKS}[11]",
+        f"{_BLOCKS}[4]",
     ),
     "window_taps": Mutation(
         "a window's last tap is left out",
@@ -80,7 +80,7 @@ MUTATIONS = {
         "(other, then) > (nest, turn)",
         "False",
         "scores_read_again", "Softmax",
-        f"{_BLOCKS}[14]",
+        f"{_MODELS}[chain]",
     ),
     "atom_stride": Mutation(
         "a digit of an axis is addressed without its weight",
@@ -112,7 +112,7 @@ MUTATIONS = {
         "spans[root].last = number",
         "spans[root].last = spans[root].last if spans[root].maker else number",
         "chain", "Relu '/Relu'",
-        f"{_BLOCKS}[10]",
+        f"{_BLOCKS}[5]",
         fusion="none",
     ),
     "first_reader": Mutation(
@@ -121,7 +121,7 @@ MUTATIONS = {
         "self._last[made] = var",
         "self._last.setdefault(made, var)",
         "chain", "softmax_in_place has written there",
-        f"{_BLOCKS}[10]",
+        f"{_BLOCKS}[7]",
         fusion="none",
     ),
     "other_elements": Mutation(
@@ -154,7 +154,7 @@ MUTATIONS = {
         "for first in (0, width)",
         "for first in (0, 0)",
         "row_maxima", "ReduceMax",
-        f"{_BLOCKS}[4]",
+        f"{_BLOCKS}[0]",
     ),
     "parts": Mutation(
         "parts of sums are added up along another axis",
@@ -170,7 +170,7 @@ MUTATIONS = {
         "at = total([(1, self._loops[row])], number)",
         "at = total([(1, self._loops[row])], 0)",
         "product_with_residual", "Mul",
-        f"{_BLOCKS}[1]",
+        f"{_BLOCKS}[0]",
     ),
     "online_factor": Mutation(
         "sums of an online softmax are not scaled when a larger score is seen",

@@ -46,8 +46,8 @@ from random_values import Value
 
 DTYPES = ("float32",) * 16 + ("float64", "float16", "float16", "bfloat16")
 LIMITS = (1 << 12, 1 << 15, 1 << 15, 1 << 16, 1 << 18)  # elements of the largest tensor
-NODES = (1, 1, 4, 8, 12, 20)
-ENOUGH = 28
+NODES = (1, 1, 2, 4, 6, 8, 12, 20)
+ENOUGH = 20
 BATCHES = (1, 1, 1, 2, 2, 3)
 TOKENS = (1, 2, 5, 7, 9, 16, 16, 17, 25, 33, 49, 64, 64, 65, 100, 128, 197)
 CHANNELS = (1, 3, 8, 15, 16, 24, 32, 32, 48, 64, 64, 96, 100, 128)
@@ -64,7 +64,7 @@ def random_network(rng: Random) -> BlockGraph:
         rng, rng.choice(LIMITS), 0.0, np.random.default_rng(rng.getrandbits(32)), dtype=dtype,
         opset=rng.choice((18, 18, 18, 20)),
     )  # fmt: skip
-    x = (_model if rng.random() < 0.35 else _mixture)(g, special)
+    x = (_model if rng.random() < 0.2 else _mixture)(g, special)
     if not g.nodes:
         x = norm(g, x)
     _choose_outputs(g)
