@@ -29,8 +29,7 @@ from tvm import tirx
 from tvm_ffi import structural_hash
 
 from tir_schedules import device
-from tvm_stitch import pipeline, targets
-from tvm_stitch.frontend import import_model
+from tvm_stitch.build import Request, lower
 
 # L1d, L2 and L3 in bytes of a core of each: EPYC 9004, Xeon E-2300, a small Haswell.
 CACHES = {
@@ -74,12 +73,7 @@ def _kernels(model: onnx.ModelProto, target: str, threads: int) -> list[tirx.Pri
         mock.patch.object(device, "host_mcpu", lambda: target),
         mock.patch.object(device, "host_caches", lambda: CACHES[target]),
     ):
-        mod, _ = pipeline.lower(
-            import_model(model).mod,
-            targets.resolve(target, threads),
-            fusion="stitch",
-            threads=threads,
-        )
+        mod = lower(Request(model, target=target, threads=threads)).mod
     return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
 
 
