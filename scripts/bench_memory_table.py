@@ -69,9 +69,9 @@ def summary(record: dict) -> str:
     shares = [row.ratio("copy") for row in memory if row.ratio("copy")]
     lines = [
         f"{len(rows)} of {len(record['rows'])} rows timed, {len(memory)} of main-memory size",
-        _mean("XLA", (row.ratio("xla") for row in rows), VS_XLA),
-        _mean("the best peer of each row", (ratio for _, ratio in best), VS_BEST),
-        _mean("stock TVM", (row.ratio("tvm") for row in rows), VS_TVM),
+        *_mean("XLA", (row.ratio("xla") for row in rows), VS_XLA),
+        *_mean("the best peer of each row", (ratio for _, ratio in best), VS_BEST),
+        *_mean("stock TVM", (row.ratio("tvm") for row in rows), VS_TVM),
         f"rows under {VS_BEST_ROW} of the best peer, exempt ones left out: "
         f"{_names((r for r, ratio in bound if ratio < VS_BEST_ROW), len(bound))}",
         f"main-memory rows under {COPY_SHARE:.0%} of the plain-store copy: "
@@ -113,10 +113,12 @@ def render(record: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mean(name: str, ratios: Iterable[float | None], wanted: float) -> str:
+def _mean(name: str, ratios: Iterable[float | None], wanted: float) -> list[str]:
     known = [ratio for ratio in ratios if ratio]
-    value = geometric_mean(known)
-    return f"geometric mean against {name}: {value:.2f} over {len(known)} rows (asked: {wanted})"
+    if not known:
+        return []
+    mean, rows = geometric_mean(known), f"over {len(known)} rows"
+    return [f"geometric mean against {name}: {mean:.2f} {rows} (asked: {wanted})"]
 
 
 def _names(rows: Iterable[Judged], count: int) -> str:

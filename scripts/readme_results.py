@@ -1,8 +1,9 @@
 """Write the README's results from the records in docs/results, all of one commit.
 
-    python scripts/readme_results.py     # after the benches that BENCHES names
+    python scripts/readme_results.py     # after bench_models.py, and what BENCHES names
 
-A record of another commit than the others, or of a tree that was none, is refused.
+Of BENCHES those stand in the README that were run on the commit of bench_models. Records of several
+commits, or of a tree that is none, are refused.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def section(records: Mapping[str, dict]) -> str:
         raise ValueError(f"results of several trees, or of an uncommitted one: {told}")
     lines = [
         bench_models.table(records["bench_models"]),
-        "Single ops and subgraphs at the same commit: the best peer's time over ours, geometric",
-        "mean and lowest row. Each table is behind its name, with the command that made it.",
+        "Parts of models at the same commit: the best peer's time over ours, geometric mean and",
+        "lowest row. Each table is behind its name, with the command that made it.",
         "",
         "| rows | | mean | lowest | peers |",
         "|---|--:|--:|--:|---|",
@@ -66,8 +67,9 @@ def section(records: Mapping[str, dict]) -> str:
 def recorded() -> dict[str, dict]:
     """Return the records that the README's results are made of."""
     names = ("bench_models", *BENCHES)
-    paths = {name: RESULTS / f"{name}.json" for name in names}
-    return {name: json.loads(path.read_text()) for name, path in paths.items()}
+    records = {name: json.loads((RESULTS / f"{name}.json").read_text()) for name in names}
+    commit = records["bench_models"]["commit"]
+    return {name: record for name, record in records.items() if record["commit"] == commit}
 
 
 def _line(name: str, record: dict) -> str:
