@@ -37,7 +37,7 @@ VALUE_INPUTS = {
 CONSTANT_INTEGERS = 64  # elements; longer integer constants become weights
 # What converters raise for a node they cannot translate.
 REFUSALS = (RuntimeError, ValueError, TypeError, AttributeError, AssertionError,
-            NotImplementedError, IndexError, KeyError)  # fmt: skip
+            NotImplementedError, IndexError, KeyError, OverflowError)  # fmt: skip
 
 
 def to_relax(graph: Graph, given: object) -> ImportedModel:

@@ -20,7 +20,8 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.relax_import import finish
 from tvm_stitch.frontend.to_relax import REFUSALS, output_types
-from tvm_stitch.frontend.torch_indexing import CONVERTERS
+from tvm_stitch.frontend.torch_arithmetic import ARITHMETIC, binary, name_of, unary
+from tvm_stitch.frontend.torch_indexing import INDEXING
 
 Convert = Callable[[fx.Node], relax.Expr]
 
@@ -46,15 +47,23 @@ def _in_own_dtype(expr: relax.Expr) -> relax.Expr:
 
 
 class _Importer(exported_program_translator.ExportedProgramImporter):
-    """The importer with our converters, each one's shape compared with PyTorch's own.
+    """The importer with our converters, each one's type compared with PyTorch's own.
 
     Parameters are not copied: they stay views of torch's.
     """
 
     def create_convert_map(self) -> dict[str, Convert]:
-        ours = {name: functools.partial(c, importer=self) for name, c in CONVERTERS.items()}
+        given = {**INDEXING, **ARITHMETIC}
+        ours = {name: functools.partial(c, importer=self) for name, c in given.items()}
         converters = {**super().create_convert_map(), **ours}
         return {name: functools.partial(_compared, convert) for name, convert in converters.items()}
+
+    def _unary_op(self, op: Callable) -> Convert:
+        return functools.partial(unary, op=op, importer=self)
+
+    def _binary_op(self, relax_op: Callable, intrinsic_op: Callable) -> Convert:
+        otherwise = super()._binary_op(relax_op, intrinsic_op)
+        return functools.partial(binary, op=relax_op, importer=self, otherwise=otherwise)
 
     @property
     def block_builder(self) -> relax.BlockBuilder:
@@ -75,13 +84,19 @@ class _Importer(exported_program_translator.ExportedProgramImporter):
 def _compared(convert: Convert, node: fx.Node) -> relax.Expr:
     """Convert a node.
 
-    Raises: StitchError if the shape is not the one that PyTorch gave the node.
+    Raises: StitchError if the dtype or the shape is not the one that PyTorch gave the node.
     """
     made = convert(node)
     known = node.meta.get("val")
     ty = made.ty if isinstance(made, relax.Expr) else None
     if not isinstance(known, torch.Tensor) or not isinstance(ty, relax.TensorType):
         return made
+    if str(ty.dtype) != name_of(known.dtype):
+        raise StitchError(
+            f"ExportedProgram, {node.target} {node.name!r}",
+            f"TVM's torch importer makes {ty.dtype} of it, not {name_of(known.dtype)}",
+            "rewrite this part of the model",
+        )
     extents = list(ty.shape.values) if isinstance(ty.shape, relax.ShapeExpr) else []
     given = [int(e) if isinstance(e, tvm.tirx.IntImm) else None for e in extents]
     wanted = [extent if isinstance(extent, int) else None for extent in known.shape]

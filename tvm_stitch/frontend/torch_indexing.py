@@ -110,7 +110,7 @@ def grid_sample(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     )
 
 
-CONVERTERS = {
+INDEXING = {
     "index.Tensor": index,
     "index_put.default": index_put,
     "select.int": select,
