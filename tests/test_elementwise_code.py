@@ -168,3 +168,22 @@ def _widths(kernel: tirx.PrimFunc) -> list[int]:
 def test_a_long_scalar_sum_is_a_sum_of_sums():
     case = sc.Case("logsoftmax_nll", (7, 1000, 7, 2), options={"mean": True})
     sc.check(case)  # 49,000 terms: one running sum is off by ten times the bound
+
+
+def test_two_values_share_a_comparison_of_positions():
+    """TVM binds what stands in both, and its analyzer aborts at a variable of eight bools."""
+    shape = (4, 12)
+    x = te.placeholder(shape, "float32", "x")
+
+    def early(j):
+        return (j % 7 < 3).astype("int8")
+
+    first = te.compute(shape, lambda i, j: x[i, j] * early(j).astype("float32"), "first")
+    second = te.compute(shape, lambda i, j: early(j), "second")
+    kernel = scheduled(te.create_prim_func([x, first, second]), sc.device(1))
+    given = np.random.default_rng(3).standard_normal(shape).astype("float32")
+    made = np.empty(shape, "float32"), np.empty(shape, "int8")
+    run(kernel, given, *made)
+    chosen = np.arange(12) % 7 < 3
+    np.testing.assert_array_equal(made[0], given * chosen)
+    np.testing.assert_array_equal(made[1], np.broadcast_to(chosen, shape))

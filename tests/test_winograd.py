@@ -304,3 +304,21 @@ def test_weights_that_may_be_infinite_or_huge_stay_direct(special):
     weight[0, 0, 0, 0] = special
     kernels = {v.name_hint for v in PackWeights(sc.device(), arrays=arrays)(mod).get_global_vars()}
     assert NAME not in kernels
+
+
+@pytest.mark.parametrize("channels", [32, 40])
+def test_a_norm_over_channels_behind_it_is_right(channels):
+    g = Graph("winograd_norm")
+    x = g.input("x", (1, channels, 16, 16))
+    weight = g.weight("w", (channels, channels, 3, 3))
+    y = g.op("Conv", x, weight, g.weight("b", (channels,)), pads=[1] * 4)
+    y = g.op("Transpose", y, perm=[0, 2, 3, 1])
+    scale, shift = g.weight("s", (channels,)), g.weight("t", (channels,))
+    y = g.op("LayerNormalization", y, scale, shift, axis=-1)
+    g.output(y, "y", ("batch", "height", "width", "channels"))
+    model = g.model()
+    inputs = sc.zoo.random_inputs(model)
+    built = sc.compiled(model, 2)
+    assert filtered(built.kernels)
+    expected = exactly(model, inputs)
+    sc.assert_close(built.model.run(inputs), {"y": expected.astype("f8")}, 1e-5)

@@ -20,6 +20,7 @@ _BINARY = {
         *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift", "RShift"),
     )
 }
+_COMPARE = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
 _BOOLEAN = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "NE", "BitwiseNot": "Not"}
 _PRIM = frozenset(("if_then_else", "log2", "ceil", "clz"))  # registered as prim.*, not tirx.*
 _SMOOTH = frozenset(("call:tirx.erf", "call:tirx.tanh"))
@@ -40,6 +41,10 @@ class Scope:
         self._values: dict[Expr, ir.Expr] = {}
         self._outer, self._lanes = outer, lanes
         self._index: ir.Expr = lane if lane is not None else tirx.IntImm(INDEX, 0)
+
+    @property
+    def lane(self) -> ir.Var | None:
+        return self._index if isinstance(self._index, tirx.Var) else None
 
     def get(self, expr: Expr) -> ir.Expr | None:
         scope: Scope | None = self
@@ -92,7 +97,10 @@ class Emitter:
             expr = _log_of_sum(expr)
         if expr.name == "call:tirx.atanh":
             return self.emit(_difference_of_logs(expr), scope)
-        return self._op(expr, [self.emit(a, scope) for a in expr.args])
+        args = [self.emit(a, scope) for a in expr.args]
+        if expr.name in _COMPARE and scope.lane is not None:
+            args = _hidden(args, scope.lane)
+        return self._op(expr, args)
 
     def _op(self, expr: Op, args: list[ir.Expr]) -> ir.Expr:
         name = expr.name
@@ -134,6 +142,23 @@ class Emitter:
             args = [tirx.IntImm("uint32", expr.extra[0]), *args]
         small = any(isinstance(a, Op) and a.name == NEVER_ABOVE_ZERO for a in expr.args)
         return lower(ir.Call(op, args, ret_ty=expr.dtype), self._scalef, small)
+
+
+def _hidden(args: list[ir.Expr], lane: ir.Var) -> list[ir.Expr]:
+    """Return the sides of a comparison, a position that lanes disagree on kept from TVM's analyzer.
+
+    Of one that stands in two values TVM binds a variable, and its analyzer aborts at the range of a
+    variable that is a vector of bools. LLVM takes the larger of a value and itself away again.
+    """
+    left, right = args
+    dtype = str(left.ty.dtype)
+    if dtype not in ("int32", "int64") or not _meets(args, lane):
+        return args
+    return [tirx.call_llvm_pure_intrin(dtype, "llvm.smax", left, left), right]
+
+
+def _meets(values: Iterable[ir.Expr], var: ir.Var) -> bool:
+    return any(var.same_as(free) for v in values for free in tirx.analysis.undefined_vars(v))
 
 
 def _rounded(expr: Expr, value: ir.Expr) -> ir.Expr:

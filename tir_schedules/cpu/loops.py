@@ -6,6 +6,7 @@ made and read at the same point of one nest never touches memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ..analysis.atoms import Atom, Node, Space
@@ -106,6 +107,8 @@ def _join(nest: _Nest, node: Node, inside: tuple[Atom, ...], vector: Atom | None
         return False
     members = [*nest.nodes, node]
     lead_vector = nest.vector or vector
+    if _sums_over(members, lead_vector) and any(guards.told_apart(n) for n in members):
+        return False  # positions told apart are emitted inside the strip, sums over lanes around it
     orders = [nest.dims, _order(node, inside, lead_vector)]
     for dims in orders:
         if lead_vector is not None and dims[-1] is not lead_vector:
@@ -114,6 +117,10 @@ def _join(nest: _Nest, node: Node, inside: tuple[Atom, ...], vector: Atom | None
             nest.nodes, nest.dims, nest.vector = members, dims, lead_vector
             return True
     return False
+
+
+def _sums_over(nodes: Iterable[Node], atom: Atom | None) -> bool:
+    return any(atom in n.reduced for n in nodes)
 
 
 def _order_allowed(node: Node, dims: tuple[Atom, ...]) -> bool:
@@ -148,7 +155,8 @@ def _finish(nest: _Nest, phase: Phase, device: Device) -> LoopGroup:
     if lanes > 1:
         level = _strip_level(nest, phase)
     apart = [d for d in phase.whole(dims) if any(d in guards.told_apart(n) for n in nodes)]
-    if lanes > 1 and apart and level == last and dims[-1 - len(apart) : -1] == tuple(apart):
+    beside = dims[-1 - len(apart) : -1] == tuple(apart) and not _sums_over(nodes, nest.vector)
+    if lanes > 1 and apart and level == last and beside:
         level = last - len(apart)
     if level < last and not any(n.reduced for n in nodes):
         lanes = min(lanes, device.vector_bytes // 4)
