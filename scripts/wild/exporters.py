@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from wild.architecture import Example
 
 LEGACY_OPSET = 17
+_COLOURS = re.compile(r"\x1b\[\d*m")
 
 
 class NotExported(Exception):
@@ -28,7 +30,7 @@ def export(example: Example, importer: str, path: Path) -> None:
         with _quiet(), torch.no_grad():
             EXPORTERS[importer](example, path)
     except Exception as error:  # exporters raise whatever the module's code does
-        said = next(iter(str(error).strip().splitlines()), "")
+        said = next(iter(_COLOURS.sub("", str(error)).strip().splitlines()), "")
         raise NotExported(f"{type(error).__name__}: {said}") from error
 
 
