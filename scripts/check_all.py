@@ -3,6 +3,7 @@
     python scripts/check_all.py                         # writes docs/results/check_all.json
     python scripts/check_all.py --only models,random --budget 600 -o /tmp/check.json
     python scripts/check_all.py --budget 600 --rest     # what runs of this code left
+    python scripts/check_all.py --only wild --again     # what was wrong in runs of this code
 
 Each run shuffles the cases and draws random ones from a seed that it prints and records: a run
 that its budget ends is a fair sample, and runs of the same code (the three packages as committed)
@@ -55,14 +56,16 @@ def _run(name: str, args: argparse.Namespace, deadline: float, before: dict) -> 
     section = worker.section(name)
     done = sample.done_by(section, before.get("runs", ())) if args.rest else ()
     cases = sample.todo(section.cases(args.seed), args.seed, done)[: args.first]
+    if args.again:
+        cases = sorted(before.get("wrong", ()))
     console = Console(stderr=True)
-    start, ran, wrong, measured = time.monotonic(), 0, {}, {}
+    start, ran, wrong, measured = time.monotonic(), [], {}, {}
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("{task.fields[wrong]} wrong"), console=console) as progress:
         bar = progress.add_task(name, total=len(cases), wrong=0)
         workers = WORKERS.get(name, args.workers)
         for case, answer in crew.run_cases(name, cases, workers, deadline):
-            ran += 1
+            ran.append(case)
             found = answer.pop("wrong", None) or answer.pop("error", "").strip().splitlines()[::-1]
             if found:
                 wrong[case] = {"wrong": found, **answer}
@@ -74,10 +77,11 @@ def _run(name: str, args: argparse.Namespace, deadline: float, before: dict) -> 
     return {
         "seed": args.seed,
         "rest": args.rest,
+        **({"again": ran} if args.again else {}),
         "commit": record.commit(),
         "cpu": host_name(),
-        "cases": len(done) + len(cases),
-        "ran": ran,
+        "cases": before["cases"] if args.again else len(done) + len(cases),
+        "ran": len(ran),
         "seconds": round(time.monotonic() - start, 1),
         "wrong": wrong,
         "measured": measured,
@@ -93,6 +97,7 @@ def _arguments() -> argparse.Namespace:
         "--seed", type=int, default=sample.new_seed(), metavar="N", help="run N again"
     )
     parser.add_argument("--rest", action="store_true", help="leave out what the record has run")
+    parser.add_argument("--again", action="store_true", help="run what was wrong once more")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), metavar="N")
     parser.add_argument("--allow-dirty", action="store_true", help="check a tree with changes")
     parser.add_argument(

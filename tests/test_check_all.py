@@ -90,6 +90,17 @@ def test_every_case_has_the_same_chance_in_a_part_of_a_run():
     assert all(500 < firsts[case] < 700 for case in FIXED.cases(0))
 
 
+def test_a_wrong_case_that_is_run_again_is_what_it_was_then():
+    run = {"seed": 1, "rest": False, "cases": 10, "ran": 10, "seconds": 1.0, **PLACE}
+    wrong = {"a": {"wrong": ["x"]}, "b": {"wrong": ["y"]}, "c": {"wrong": ["z"]}}
+    before = sample.total(FIXED, {}, {**run, "wrong": wrong, "measured": {}})
+    again = {**run, "ran": 2, "again": ["a", "b"], "wrong": {"b": {"wrong": ["new"]}}}
+    record = sample.total(FIXED, before, {**again, "measured": {}})
+    assert record["wrong"] == {"b": {"wrong": ["new"]}, "c": {"wrong": ["z"]}}
+    assert record["ran"] == record["cases"] == 10
+    assert [run.get("again") for run in record["runs"]] == [None, ["a", "b"]]
+
+
 @pytest.mark.parametrize("section", [FIXED, DRAWN], ids=["fixed", "drawn"])
 def test_the_rest_of_several_parts_is_the_whole(section):
     record = {}

@@ -31,10 +31,12 @@ def done_by(section: ModuleType, runs: Iterable[Mapping]) -> set[str]:
     """Return the cases that these runs of a section took.
 
     Workers take one case after the other and end what they have taken, so those that ran are the
-    first of a run's order.
+    first of a run's order. A run that did wrong cases again took no others.
     """
     done: set[str] = set()
     for run in runs:
+        if "again" in run:
+            continue
         left_out = done if run["rest"] else ()
         done.update(todo(section.cases(run["seed"]), run["seed"], left_out)[: run["ran"]])
     return done
@@ -43,11 +45,13 @@ def done_by(section: ModuleType, runs: Iterable[Mapping]) -> set[str]:
 def total(section: ModuleType, before: Mapping, run: Mapping) -> dict:
     """Return the section's record of the runs `before` and of `run`, each case counted once.
 
-    Random cases of another seed are other cases, so that more may have run than one run has.
+    Random cases of another seed are other cases, so that more may have run than one run has. A case
+    that was wrong and was run `again` is what it was then.
     """
-    keys = ("seed", "rest", "ran", "seconds", "commit", "cpu")
-    runs = [*before.get("runs", ()), {key: run[key] for key in keys}]
+    keys = ("seed", "rest", "again", "ran", "seconds", "commit", "cpu")
+    runs = [*before.get("runs", ()), {key: run[key] for key in keys if key in run}]
     wrong, measured = ({**before.get(key, {}), **run[key]} for key in ("wrong", "measured"))
+    wrong = {c: w for c, w in wrong.items() if c in run["wrong"] or c not in run.get("again", ())}
     return {
         "cases": max(before.get("cases", 0), run["cases"]),
         "ran": len(done_by(section, runs)),

@@ -82,6 +82,7 @@ REFUSED: dict[str, str | tuple[str, ...]] = {
     "poolformer_timm:torch-export": "Found null pointer node while traversing AST",
     "qwen2_moe:torch-export": _EXPERTS,
     "rnn:onnx-legacy": "unsupported operators: RNN",
+    "sequencer:onnx-dynamo": "unsupported operators: LSTM",
     "sequencer:onnx-legacy": "unsupported operators: LSTM",
     "univnet:torch-export": _SLIDING,
     "volo:onnx-dynamo": "unsupported operators: Col2Im",
