@@ -65,6 +65,7 @@ def _metaformer(mixers: tuple[str, ...], norms: tuple[str, ...]) -> nn.Module:
 
 
 def _mixer(block: str, mlp: str = "Mlp", **options: object) -> nn.Module:
+    torchvision_ops.declare()
     import timm.layers
 
     return _attribute("mlp_mixer.MlpMixer")(
