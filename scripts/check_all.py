@@ -55,9 +55,10 @@ def main() -> int:
 def _run(name: str, args: argparse.Namespace, deadline: float, before: dict) -> dict:
     section = worker.section(name)
     done = sample.done_by(section, before.get("runs", ())) if args.rest else ()
-    cases = sample.todo(section.cases(args.seed), args.seed, done)[: args.first]
     if args.again:
         cases = sorted(before.get("wrong", ()))
+    else:
+        cases = sample.todo(section.cases(args.seed), args.seed, done)[: args.first]
     console = Console(stderr=True)
     start, ran, wrong, measured = time.monotonic(), [], {}, {}
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -80,7 +81,7 @@ def _run(name: str, args: argparse.Namespace, deadline: float, before: dict) -> 
         **({"again": ran} if args.again else {}),
         "commit": record.commit(),
         "cpu": host_name(),
-        "cases": before["cases"] if args.again else len(done) + len(cases),
+        "cases": before.get("cases", 0) if args.again else len(done) + len(cases),
         "ran": len(ran),
         "seconds": round(time.monotonic() - start, 1),
         "wrong": wrong,

@@ -15,11 +15,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 import torch
 from wild import case as wild_case
-from wild.architecture import Architecture
+from wild.architecture import Architecture, Example
 from wild.case import BOUND, Case
 from wild.catalogue import ARCHITECTURES
 from wild.cli import main
-from wild.comparison import error_of_max
+from wild.comparison import error_of_max, reference
 from wild.exporters import EXPORTERS
 from wild.values import normal
 from wild.weights import randomise
@@ -143,6 +143,30 @@ def test_a_failure_that_is_not_listed_is_wrong_and_so_is_a_listed_one_that_works
     assert wild_case.answer("mlp_narrow:onnx-legacy")["wrong"] == [
         "it is listed as failing and does not"
     ]
+
+
+def test_each_part_of_a_reason_must_be_in_what_is_said(monkeypatch):
+    monkeypatch.setitem(wild_case.REFUSED, "lstm:onnx-legacy", ("unsupported", "LSTM"))
+    assert wild_case.answer("lstm:onnx-legacy")["wrong"] == []
+    monkeypatch.setitem(wild_case.REFUSED, "lstm:onnx-legacy", ("unsupported", "another"))
+    assert wild_case.answer("lstm:onnx-legacy")["wrong"]
+
+
+def test_a_model_that_its_exporter_leaves_as_it_is_must_not_be_listed_as_changed(monkeypatch):
+    monkeypatch.setattr(wild_case, "CHANGED_BY_EXPORTER", {"mlp_narrow:onnx-legacy"})
+    assert wild_case.answer("mlp_narrow:onnx-legacy")["wrong"] == [
+        "it is listed as changed by its exporter and is not"
+    ]
+
+
+def test_where_float64_alone_overflows_float32_is_the_reference():
+    class Overflowing(torch.nn.Module):
+        def forward(self, x):
+            return x * (2 if x.dtype == torch.float32 else torch.inf)
+
+    example = Example(Overflowing(), {"x": torch.ones(3)})
+    (output,) = reference(example)
+    np.testing.assert_array_equal(output, np.full(3, 2.0, np.float32))
 
 
 def test_a_wrong_model_is_told(monkeypatch):
