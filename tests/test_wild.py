@@ -162,7 +162,7 @@ def test_a_model_that_its_exporter_leaves_as_it_is_must_not_be_listed_as_changed
 def test_where_float64_alone_overflows_float32_is_the_reference():
     class Overflowing(torch.nn.Module):
         def forward(self, x):
-            return x * (2 if x.dtype == torch.float32 else torch.inf)
+            return (x * (2 if x.dtype == torch.float32 else torch.inf),)
 
     example = Example(Overflowing(), {"x": torch.ones(3)})
     (output,) = reference(example)
