@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+import stitch_case
 from random_devices import small_device
 from stitch_case import zoo
+from test_chains import kernels
 from tvm import te
 
 import tvm_stitch
+from tir_schedules.cpu import loops, nest
+from tir_schedules.cpu.accept import accepted_plan
+from tir_schedules.cpu.inspect import guarded_windows
 from tir_schedules.cpu.plan import Plan
 from tir_schedules.cpu.template import plan_prim_func
 
@@ -51,6 +57,35 @@ def test_phases_and_partial_sums_do_not_depend_on_threads(tiles):
         assert isinstance(plan, Plan), plan
         cut.add(tuple(_parts(phase) for phase in plan.phases))
     assert len(cut) == 1
+
+
+def padded_then_pointwise() -> onnx.ModelProto:
+    """A padded convolution in steps and one of single pixels: a chain along the lines."""
+    g = zoo.graph.Graph("padded_then_pointwise")
+    y = g.op("Conv", g.input("x", (1, 32, 56, 56)), g.weight("u", (32, 32, 1, 1)))
+    weight = g.weight("w", (32, 32, 3, 3))
+    y = g.op("Conv", g.op("Relu", y), weight, pads=[1, 1, 1, 1], strides=[2, 2])
+    y = g.op("Conv", g.op("Relu", y), g.weight("v", (128, 32, 1, 1)))
+    g.output(g.op("Relu", y), "y", (1, 128, 28, 28))
+    return g.model()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5, 8])
+def test_a_padded_line_is_in_one_tile_for_every_count_of_threads(threads):
+    (chain,) = (g for g in kernels(padded_then_pointwise()) if len(g.nodes) > 2)
+    refusal, plan = accepted_plan(chain.kernel(), stitch_case.device(threads))
+    assert refusal is None
+    assert guarded_windows(plan) == []
+
+
+def test_a_term_that_loops_leave_out_or_that_is_chosen_rounds_alike(monkeypatch):
+    model = padded_then_pointwise()
+    inputs = zoo.random_inputs(model)
+    left_out = tvm_stitch.compile(model, threads=2).run(inputs)["y"]
+    for module in (loops, nest):
+        monkeypatch.setattr(module, "padding_of", lambda group, phase: None)
+    chosen = tvm_stitch.compile(model, threads=2)
+    assert chosen.run(inputs)["y"].tobytes() == left_out.tobytes()
 
 
 def _parts(phase) -> tuple:

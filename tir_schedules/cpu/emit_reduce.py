@@ -7,11 +7,14 @@ from collections.abc import Callable
 
 from tvm import ir, tirx
 
+from ..analysis.stage import Reduction
 from .combiners import combine, identity, lane_tree
 from .emit_expr import INDEX, cast
 from .nest import Nest, Reduce, sequence
 from .storage import total
 from .vectors import halves
+
+_CHOICE = ir.Op.get("prim.if_then_else")
 
 
 def open_lanes(nest: Nest, reduce: Reduce) -> list[tirx.Stmt]:
@@ -110,13 +113,26 @@ def accumulate(nest: Nest, reduce: Reduce, value: ir.Expr, lane: ir.Var | None) 
     rule = reduce.node.stage.reduction
     if reduce.in_lanes:
         acc, at = reduce.accs[nest.row], lane if lane is not None else tirx.IntImm(INDEX, 0)
-        return _store(acc, combine(rule, tirx.BufferLoad(acc, [at]), value), at)
+        return _store(acc, _added(rule, tirx.BufferLoad(acc, [at]), value), at)
     place = nest.store(reduce.node, value)
     old = cast(tirx.BufferLoad(place.buffer, place.indices), str(value.ty.dtype))
-    updated = combine(rule, old, value)
+    updated = _added(rule, old, value)
     return tirx.BufferStore(
         place.buffer, cast(updated, str(place.buffer.ty.dtype.dtype)), place.indices
     )
+
+
+def _added(rule: Reduction, old: ir.Expr, value: ir.Expr) -> ir.Expr:
+    """Return `combine(rule, old, value)`; a term that is chosen is added where it is.
+
+    A multiply-add rounds once, a product that is chosen first is rounded before it is added. Other
+    tiles leave out the same term by their loops, and results are the same for all of them.
+    """
+    if rule.kind == "sum" and isinstance(value, ir.Call) and value.op == _CHOICE:
+        condition, term, otherwise = value.args
+        if isinstance(otherwise, tirx.FloatImm) and float(otherwise.value) == 0.0:
+            return tirx.if_then_else(condition, combine(rule, old, term), old)
+    return combine(rule, old, value)
 
 
 def close_lanes(nest: Nest, reduce: Reduce) -> list[tirx.Stmt]:

@@ -38,7 +38,8 @@ def even_rows(
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
     """Return the tiles of a chain: as large as the cache allows, as many for each thread.
 
-    None if the nodes are no chain along rows that all have in common, or if these are too few.
+    None if the nodes are no chain along rows that all have in common, or if these are too few, or
+    are a line of a padded image that would be cut.
     """
     products = row_chain(nodes, common, {})
     if not products or any(p.lane in common for p in products):
@@ -51,6 +52,6 @@ def even_rows(
     turns = device.threads // math.gcd(count, device.threads)
     tiles = -(-row.extent * line * _SHARE // (device.l2_bytes * turns)) * turns
     rows = -(-row.extent // tiles)
-    if rows < _LEAST_ROWS:
+    if rows < _LEAST_ROWS or (rows < row.extent and any(p.whole_row for p in products)):
         return None
     return ((*others, row), {row: rows}) if rows < row.extent else (tuple(others), {})
