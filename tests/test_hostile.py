@@ -107,6 +107,17 @@ def opset(*versions, domain=""):
     return edited(change)
 
 
+def microsoft(op, *inputs):
+    nodes = [helper.make_node(op, [*inputs], ["y"], domain="com.microsoft")]
+    opsets = [helper.make_opsetid("com.microsoft", 1)]
+    return model(nodes, {"x": (FLOAT, [2, 3])}, {"y": (FLOAT, None)}, opsets=opsets)
+
+
+def convolved(*sizes, pads, **attrs):
+    weights = {"w": array(4, 3, 3, 3)}
+    return one("Conv", "x", "w", shape=(1, 3, *sizes), weights=weights, pads=pads, **attrs)
+
+
 def cycle():
     nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"])]
     return model(nodes, {"x": (FLOAT, [3])}, {"b": (FLOAT, None)})
@@ -218,6 +229,21 @@ MODELS = {
     "window-of-no-stride": (
         one("MaxPool", "x", shape=(1, 1, 4, 4), kernel_shape=[2, 2], strides=[0, 1]), "outside 1 to"
     ),
+    "window-beyond-an-empty-image": (convolved(8, 0, pads=[0] * 4), "spans 3 of 0"),
+    "steps-over-an-empty-image": (
+        convolved(8, 0, pads=[1] * 4, strides=[2, 2]), "spans 3 of 2"
+    ),
+    "empty-image": (convolved(8, 0, pads=[1] * 4), None),
+    "slope-larger-than-its-input": (
+        one("PRelu", "x", "s", shape=(2, 3), weights={"s": array(4)}), "does not broadcast"
+    ),
+    "slope-of-more-axes": (
+        one("PRelu", "x", "s", shape=(2, 3), weights={"s": array(1, 1, 1)}), "does not broadcast"
+    ),
+    "gelu-of-nothing": (microsoft("Gelu"), "fewer than 1 inputs"),
+    "bias-left-out": (microsoft("BiasGelu", "x", ""), "fewer than 2 inputs"),
+    "norm-without-scale": (microsoft("SkipLayerNormalization", "x", "x"), "fewer than 3 inputs"),
+    "output-is-a-sequence": (one("SequenceConstruct", "x", "x"), "not a tensor"),
     "opset-0": (opset(0), "opset 0"),
     "opset-negative": (opset(-1), "opset -1"),
     "opset-10000": (opset(10_000), "opset 10000"),

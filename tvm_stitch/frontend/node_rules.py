@@ -86,6 +86,8 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
         raise StitchError(given, f"batch_dims {attrs['batch_dims']} is outside 0 to {rank}", AGAIN)
     if node.op_type == "LpNormalization" and attrs.get("p", 2) not in (1, 2):
         raise StitchError(given, f"p {attrs['p']} is neither 1 nor 2", AGAIN)
+    if node.op_type == "PRelu":
+        _check_slope(graph, node, given)
     if node.op_type in WINDOWED:
         _check_window(attrs, rank - 2, given)
         _check_span(graph, node, attrs, given)
@@ -105,6 +107,16 @@ def _check_axis(axis: int, rank: int, behind: bool, given: str) -> None:
         raise StitchError(given, f"axis {axis} is outside {-rank} to {last}", AGAIN)
 
 
+def _check_slope(graph: Graph, node: onnx.NodeProto, given: str) -> None:
+    """Raise StitchError if the result would be larger than the input, as inference lets it be."""
+    x, slope = (graph.static_shape(name) for name in node.input[:2])
+    if x is None or slope is None:
+        return
+    fits = all(n in (1, of) for n, of in zip(slope[::-1], x[::-1], strict=False))
+    if len(slope) > len(x) or not fits:
+        raise StitchError(given, f"slope {slope} does not broadcast to its input {x}", AGAIN)
+
+
 def _check_window(attrs: dict, rank: int, given: str) -> None:
     for name, least in WINDOW.items():
         numbers = attrs.get(name, ())
@@ -119,7 +131,10 @@ def _check_window(attrs: dict, rank: int, given: str) -> None:
 
 
 def _check_span(graph: Graph, node: onnx.NodeProto, attrs: dict, given: str) -> None:
-    """Raise StitchError if no window fits: ONNX rounds towards 0, and TVM down."""
+    """Raise StitchError if no window fits: ONNX rounds towards 0, and TVM down.
+
+    Of an image without elements they agree where the result has none either.
+    """
     shape, rounded = graph.static_shape(node.input[0]), attrs.get("auto_pad", b"").startswith(b"S")
     if node.op_type not in ("Conv", *POOLS) or shape is None or rounded or attrs.get("ceil_mode"):
         return
@@ -127,10 +142,13 @@ def _check_span(graph: Graph, node: onnx.NodeProto, attrs: dict, given: str) -> 
     kernel = attrs.get("kernel_shape") or _kernel(graph, node)
     dilations = attrs.get("dilations") or [1] * len(extents)
     pads = attrs.get("pads") or [0] * 2 * len(extents)
+    steps = attrs.get("strides") or [1] * len(extents)
     sides = zip(pads[: len(extents)], pads[len(extents) :], strict=True)
-    for extent, size, dilation, pad in zip(extents, kernel, dilations, sides, strict=False):
+    for extent, size, dilation, pad, step in zip(
+        extents, kernel, dilations, sides, steps, strict=False
+    ):
         span, padded = (size - 1) * dilation + 1, extent + sum(pad)
-        if extent and span > padded:
+        if span > padded and (extent or step > 1 or span > padded + 1):
             rule = f"its window spans {span} of {padded} elements, padding included"
             raise StitchError(given, rule, "pad the input more")
 

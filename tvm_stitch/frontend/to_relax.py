@@ -59,10 +59,12 @@ def to_relax(graph: Graph, given: object) -> ImportedModel:
     main, arrays = fold_scales(main, len(graph.inputs), arrays)
     main = main.with_attr("num_input", len(graph.inputs))
     mod["main"] = main
+    # A sequence is a tuple too: of one output it would pass for several.
+    made = [main.ret_ty] if len(graph.outputs) == 1 else output_types(main)
     return ImportedModel(
         mod=mod,
         inputs=_specs([value.name for value in graph.inputs], [p.ty for p in main.params], given),
-        outputs=_specs([value.name for value in graph.outputs], output_types(main), given),
+        outputs=_specs([value.name for value in graph.outputs], made, given),
         weights=tuple(aligned(array) for array in arrays),
         origins=origins,
     )

@@ -10,13 +10,21 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.graph import Graph, attributes, has_input
 from tvm_stitch.frontend.rewrites.builder import Builder
 
-MICROSOFT_OPS = ("BiasGelu", "FastGelu", "Gelu", "QuickGelu", "SkipLayerNormalization")
+# Each with the number of its inputs that are no option.
+MICROSOFT_OPS = {
+    "BiasGelu": 2,
+    "FastGelu": 1,
+    "Gelu": 1,
+    "QuickGelu": 1,
+    "SkipLayerNormalization": 3,
+}
 
 
 def microsoft(graph: Graph, node: onnx.NodeProto) -> list | None:
     """rewrite: Gelu(x) -> 0.5 * x * (1 + Erf(x / sqrt(2))), and so on"""
     if node.domain != "com.microsoft" or node.op_type not in MICROSOFT_OPS:
         return None
+    _check_inputs(graph, node)
     build = Builder(graph, node)
     if node.op_type == "SkipLayerNormalization":
         _skip_layer_normalization(graph, node, build)
@@ -38,6 +46,16 @@ def microsoft(graph: Graph, node: onnx.NodeProto) -> list | None:
     half = build("Mul", x, build.constant(0.5, dtype))
     build("Mul", half, step, out=node.output[0])
     return build.nodes
+
+
+def _check_inputs(graph: Graph, node: onnx.NodeProto) -> None:
+    """Raise StitchError for inputs left out: ONNX's inference does not know these operators."""
+    where = f"{node.op_type} {node.name or node.output[0]!r}"
+    needed = MICROSOFT_OPS[node.op_type]
+    if not all(has_input(node, place) for place in range(needed)):
+        raise StitchError(where, f"it has fewer than {needed} inputs", "export the model again")
+    if graph.type_of(node.input[0]) is None:
+        raise StitchError(where, "its input's type is unknown", "export the model again")
 
 
 def _skip_layer_normalization(graph: Graph, node: onnx.NodeProto, build: Builder) -> None:
