@@ -4,6 +4,7 @@ from tvm.ir.transform import PassContext, Sequential
 
 from .channels_last import ChannelsLast
 from .fold_small import FoldSmallConstants
+from .named_legalize import NamedLegalize
 from .overwrite_operands import OverwriteOperands
 from .pack_weights import PackWeights
 from .plan_memory import PlanMemory
@@ -13,6 +14,7 @@ from .stitch_ops import StitchOps
 __all__ = [
     "ChannelsLast",
     "FoldSmallConstants",
+    "NamedLegalize",
     "OverwriteOperands",
     "PackWeights",
     "PassContext",

@@ -9,6 +9,7 @@ from frontend_case import FLOAT, INT64, array, model
 from hostile_case import limits, outcome
 from onnx import TensorProto, helper
 
+import tvm_stitch
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend import import_model
 
@@ -276,6 +277,29 @@ def test_a_broken_model_is_refused_in_one_line_before_it_takes_memory(name):
             import_model(proto)
     message = str(caught.value)
     assert words in message and message.isprintable()
+
+
+UNLEGALIZED = {
+    "resized-to-nothing": (
+        one("Resize", "x", "", "", "n", shape=(1, 1, 3, 4), weights={"n": np.array([1, 1, 6, 0])}),
+        "Resize 'y'",
+    ),
+    "negative-of-unsigned": (one("Shrink", "x", kind=TensorProto.UINT32), "Shrink 'y'"),
+    "float8": (
+        one("Cast", "x", kind=TensorProto.FLOAT8E5M2, to=TensorProto.INT32, opset=21),
+        "Cast 'y'",
+    ),
+}
+
+
+@pytest.mark.parametrize("front", [tvm_stitch.compile, tvm_stitch.advise])
+@pytest.mark.parametrize("name", UNLEGALIZED)
+def test_an_operator_without_a_kernel_is_refused_in_one_line_by_its_node(name, front):
+    proto, node = UNLEGALIZED[name]
+    with pytest.raises(StitchError) as caught:
+        front(proto, threads=1)
+    message = str(caught.value)
+    assert message.startswith(f"{node}: TVM has no kernel for it (") and message.isprintable()
 
 
 def test_a_long_value_is_not_followed_element_by_element():

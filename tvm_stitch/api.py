@@ -14,7 +14,7 @@ from tvm.target import Target
 from tir_schedules.analysis.stage import Kernel
 from tvm_stitch import pipeline
 from tvm_stitch.advice import Advice
-from tvm_stitch.build import Request, build, lower, understand
+from tvm_stitch.build import Request, build, legalizing, lower, understand
 from tvm_stitch.errors import StitchError
 from tvm_stitch.report import Report
 from tvm_stitch.runtime.link import find_compiler
@@ -141,9 +141,10 @@ def advise(
     Raises: StitchError as `compile`.
     """
     asked = understand(Request(model, target, shapes, log, profile, threads))
-    plans = pipeline.planned(
-        asked.imported.mod, asked.target, threads=asked.threads, profile=asked.profile
-    )
+    with legalizing(asked.imported):
+        plans = pipeline.planned(
+            asked.imported.mod, asked.target, threads=asked.threads, profile=asked.profile
+        )
     ops = [n for p in plans for n in p.graph.nodes if isinstance(n.kernel, Kernel)]
     forecasts = [plan.forecast() for plan in plans]
     groups = [g for p in plans for g in p.groups if isinstance(g.nodes[0].kernel, Kernel)]

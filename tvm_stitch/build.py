@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import tvm
 from tvm.ir import IRModule
 from tvm.target import Target
 
+from relay_passes.named_legalize import NotLegalized
 from relay_passes.take_apart import NOTHING, Apart
 from tir_schedules.device import Device, llvm_features
 from tir_schedules.fuel import Fuel, burning
@@ -95,16 +97,17 @@ def lower(request: Request) -> Lowered:
     stages: dict[str, IRModule] = {}
     with burning(Fuel(request.fuel)) as fuel:
         asked = understand(request)
-        mod, report = pipeline.lower(
-            asked.imported.mod,
-            asked.target,
-            fusion=request.fusion,
-            threads=asked.threads,
-            profile=asked.profile,
-            dump_dir=Path(request.dump_dir) if request.dump_dir is not None else None,
-            watch=stages.__setitem__,
-            apart=request.apart,
-        )
+        with legalizing(asked.imported):
+            mod, report = pipeline.lower(
+                asked.imported.mod,
+                asked.target,
+                fusion=request.fusion,
+                threads=asked.threads,
+                profile=asked.profile,
+                dump_dir=Path(request.dump_dir) if request.dump_dir is not None else None,
+                watch=stages.__setitem__,
+                apart=request.apart,
+            )
     stored = stored_bytes(asked.imported.weights)
     made = sum(weight.bytes for weight in asked.imported.prepared)
     report = dataclasses.replace(
@@ -115,6 +118,19 @@ def lower(request: Request) -> Lowered:
         last_rewrite=describe_last(fuel, asked.imported) if request.fuel is not None else "",
     )
     return Lowered(asked.imported, mod, report, asked.target, asked.threads, stages, fuel)
+
+
+@contextlib.contextmanager
+def legalizing(imported: ImportedModel) -> Iterator[None]:
+    """Name the node of the user's model that no rule legalises. Raises: StitchError."""
+    try:
+        yield
+    except NotLegalized as refusal:
+        raise StitchError(
+            origin_of(refusal.place, imported.origins) or refusal.op,
+            f"TVM has no kernel for it ({refusal.reason})",
+            "rewrite this part of the model",
+        ) from refusal
 
 
 def describe_last(fuel: Fuel, imported: ImportedModel) -> str:

@@ -13,10 +13,11 @@ from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 from tvm.target import Target
 
 from relay_passes.fusion_plan import FusionPlan
-from relay_passes.legalize import LEGALIZATIONS
+from relay_passes.named_legalize import REFUSALS
 from relay_passes.take_apart import NOTHING, Apart, KeepAlone
 from relay_passes.transform import (
     FoldSmallConstants,
+    NamedLegalize,
     OverwriteOperands,
     PlanMemory,
     StitchOps,
@@ -46,6 +47,8 @@ def lower(
     `fusion` picks the planner only: `stitch`, `tvm` (stock FuseOps) or `none`. `profile` defaults
     to the shipped one of the device. `dump_dir` receives the module after each pass as
     `NN_Pass.py`; `watch` is called with each pass's name and result. `apart` is not fused.
+
+    Raises: NotLegalized for an operator that no rule takes.
     """
     device = Device.detect(target, threads, profile)
     stitch, schedule = StitchOps(device, None, apart), ApplyStitchSchedules(device)
@@ -55,7 +58,7 @@ def lower(
     with target:
         for number, (name, step) in enumerate(steps):
             if name != "FuseOps" or spend(name):
-                mod = step(mod)
+                mod = _applied(step, mod)
             if name == "AnnotateTIROpPattern":
                 before.append(mod)
             if watch is not None:
@@ -86,12 +89,15 @@ def build_pipeline(target: Target) -> Pass:
 def planned(
     mod: IRModule, target: Target, *, threads: int, profile: Profile | None = None
 ) -> list[FusionPlan]:
-    """Return what `lower` would fuse, a plan for each dataflow block, without doing it."""
+    """Return what `lower` would fuse, a plan for each dataflow block, without doing it.
+
+    Raises: NotLegalized for an operator that no rule takes.
+    """
     device = Device.detect(target, threads, profile)
     stitch = StitchOps(device)
     with target:
         for name, step in _passes("stitch", stitch, ApplyStitchSchedules(device)):
-            mod = step(mod)
+            mod = _applied(step, mod)
             if name == "StitchOps":
                 break
     return stitch.graphs
@@ -121,7 +127,7 @@ def _passes(
         # Sorts and scans have no legalisation; left to TVM's pipeline, nothing here would see them.
         ("DispatchSampling", relax.backend.DispatchSampling()),
         ("DispatchSortScan", relax.backend.DispatchSortScan()),
-        ("LegalizeOps", relax.transform.LegalizeOps(LEGALIZATIONS)),
+        ("LegalizeOps", NamedLegalize()),
         ("FoldSmallConstants", FoldSmallConstants()),
         ("DropFolded", relax.transform.DeadCodeElimination()),
         ("AnnotateTIROpPattern", relax.transform.AnnotateTIROpPattern()),
@@ -139,6 +145,15 @@ def _passes(
         ("DeadCodeElimination", relax.transform.DeadCodeElimination()),
         ("ApplyStitchSchedules", schedule),
     ]
+
+
+def _applied(step: Callable[[IRModule], IRModule], mod: IRModule) -> IRModule:
+    try:
+        return step(mod)
+    except REFUSALS as error:
+        if isinstance(step, NamedLegalize) and step.refusal is not None:
+            raise step.refusal from error
+        raise
 
 
 def _dump(mod: IRModule, folder: Path, name: str) -> None:

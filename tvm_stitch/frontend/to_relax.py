@@ -15,6 +15,7 @@ from tvm import relax
 from tvm.ir import IRModule
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
+from relay_passes.named_legalize import REFUSALS
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.dedupe import rename_inputs
 from tvm_stitch.frontend.fold_scales import fold_scales
@@ -35,9 +36,6 @@ VALUE_INPUTS = {
                                           "LogSum", "SumSquare", "L1", "L2")},
 }  # fmt: skip
 CONSTANT_INTEGERS = 64  # elements; longer integer constants become weights
-# What converters raise for a node they cannot translate.
-REFUSALS = (RuntimeError, ValueError, TypeError, AttributeError, AssertionError,
-            NotImplementedError, IndexError, KeyError, OverflowError)  # fmt: skip
 
 
 def to_relax(graph: Graph, given: object) -> ImportedModel:

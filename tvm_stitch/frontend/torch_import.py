@@ -16,10 +16,11 @@ from torch.export.graph_signature import InputKind
 from tvm import relax
 from tvm.relax.frontend.torch import exported_program_translator
 
+from relay_passes.named_legalize import REFUSALS
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.relax_import import finish
-from tvm_stitch.frontend.to_relax import REFUSALS, output_types
+from tvm_stitch.frontend.to_relax import output_types
 from tvm_stitch.frontend.torch_arithmetic import ARITHMETIC, binary, name_of, unary
 from tvm_stitch.frontend.torch_indexing import INDEXING
 
