@@ -182,6 +182,7 @@ class _Cuts:
 
     def __init__(self, links: list[_Link]) -> None:
         self.cuts: dict[Axis, set[int]] = {}
+        self._segments: dict[Axis, list[tuple[int, int]]] = {}
         self._links: dict[Axis, list[_Link]] = {}
         for link in links:
             self._links.setdefault(link.left, []).append(link)
@@ -200,8 +201,10 @@ class _Cuts:
             if any(low % c and c % low for c in chain) or axis.extent % low:
                 for a, c in added:
                     self.cuts[a].discard(c)
+                    self._segments.pop(a, None)
                 return False
             have.add(low)
+            self._segments.pop(axis, None)
             added.append((axis, low))
             for link in self._links.get(axis, ()):
                 here, there = (link.left_low, link.right_low)
@@ -227,9 +230,12 @@ class _Cuts:
         """Return the (low, extent) pieces of an axis, outermost first; none for extent 1."""
         if axis.extent == 1:
             return []
-        lows = sorted({1, *self.cuts.get(axis, ())})
-        ends = [*lows[1:], axis.extent]
-        return [(low, end // low) for low, end in zip(lows, ends, strict=True)][::-1]
+        if axis not in self._segments:
+            lows = sorted({1, *self.cuts.get(axis, ())})
+            ends = [*lows[1:], axis.extent]
+            found = [(low, end // low) for low, end in zip(lows, ends, strict=True)]
+            self._segments[axis] = found[::-1]
+        return self._segments[axis]
 
 
 def _cuts(kernel: Kernel, links: list[_Link]) -> _Cuts:

@@ -81,7 +81,7 @@ def _all_inlined(kernel: Kernel) -> Kernel:
             continue
         del stages[position]
         stages = [
-            inline_into(s, stage) if any(ld.tensor is stage.out for ld in s.loads()) else s
+            inline_into(s, stage) if s.reads(stage.out) else s
             for s in stages
         ]
     return Kernel(kernel.name, kernel.params, kernel.outputs, tuple(stages))

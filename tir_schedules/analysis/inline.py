@@ -8,8 +8,10 @@ cost more than a tile buffer.
 
 from __future__ import annotations
 
+import functools
+
 from .cost import is_data_dependent
-from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, transform_loads, tree_size, walk
+from .expr import Axis, AxisRef, Const, Expr, Load, Op, transform_loads, tree_size, walk
 from .index import canonical, normalize
 from .stage import Kernel, Stage, drop_dead, substitute_axes
 from .summary import is_large_contraction
@@ -32,7 +34,7 @@ def inline_stages(kernel: Kernel) -> Kernel:
         stage = stages[key]
         if key in params or stage.reduction is not None or not is_identity(stage):
             continue
-        readers = [s for s in stages.values() if s is not stage and _reads(s, stage.out)]
+        readers = [s for s in stages.values() if s is not stage and s.reads(stage.out)]
         if _is_epilogue(stage, readers, products) or not _should_inline(stage, readers):
             continue
         inlined = _inlined(stage, readers, most)
@@ -60,6 +62,7 @@ def _inlined(stage: Stage, readers: list[Stage], most: dict[int, int]) -> list[S
     return made
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def _pin_unit_indices(stage: Stage) -> Stage:
     """Replace whatever indexes a dimension of one element, a gathered number even, by 0."""
 
@@ -74,6 +77,7 @@ def _pin_unit_indices(stage: Stage) -> Stage:
     return Stage(stage.name, stage.out, stage.axes, stage.out_index, value, stage.reduction)
 
 
+@functools.lru_cache(maxsize=1 << 13)
 def is_identity(stage: Stage) -> bool:
     """Return whether `out[i, j, ..] = f(i, j, ..)`: each dimension is an axis of its own or 0."""
     used: set[int] = set()
@@ -90,10 +94,6 @@ def is_identity(stage: Stage) -> bool:
             return False
         used.add(id(term.base))
     return True
-
-
-def _reads(stage: Stage, tensor: Tensor) -> bool:
-    return any(ld.tensor is tensor for ld in stage.loads())
 
 
 def _should_inline(stage: Stage, readers: list[Stage]) -> bool:
@@ -137,6 +137,7 @@ def _is_along(index: Expr, axis: Axis) -> bool:
     return any(t.base is axis and t.scale == t.low == 1 for t in normalize(index).terms)
 
 
+@functools.lru_cache(maxsize=1 << 13)
 def _per_row(reader: Stage, load: Load) -> bool:
     """Return whether the value is the same all along the reader's fastest axis."""
     real = [a for a in reader.axes if a.extent > 1]
@@ -163,6 +164,7 @@ def _is_guarded(stage: Stage) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=1 << 13)
 def inline_into(reader: Stage, producer: Stage) -> Stage:
     """Return the stage with what it reads of another, an identity, computed in place."""
     axes: list[Axis | None] = []
@@ -190,6 +192,7 @@ def inline_into(reader: Stage, producer: Stage) -> Stage:
     )
 
 
+@functools.lru_cache(maxsize=1 << 13)
 def _canonical_loads(stage: Stage) -> Stage:
     """Normalise indices; those read from a tensor are clamped, so that none leaves its buffer."""
 

@@ -51,7 +51,7 @@ def divide_late(kernel: Kernel) -> Kernel:
 def _quotients(weights: Stage, kernel: Kernel) -> _Quotients | None:
     if weights.out.dtype not in _DTYPES or not is_identity(weights):
         return None
-    readers = [s for s in kernel.stages if any(ld.tensor is weights.out for ld in s.loads())]
+    readers = [s for s in kernel.stages if s.reads(weights.out)]
     if softmax_of(weights, kernel) is None or len(readers) != 1:
         return None
     (product,) = readers
@@ -92,7 +92,7 @@ def _rewritten(kernel: Kernel, found: _Quotients) -> Kernel:
     stages = [s for s in kernel.stages if s is not found.weights]
     at = stages.index(product)
     stages[at : at + 1] = [inverse, first, divided]
-    readers = [s for s in stages if any(ld.tensor is product.out for ld in s.loads())]
+    readers = [s for s in stages if s.reads(product.out)]
     if not any(t is product.out for t in kernel.outputs) and len(readers) == 1:
         (reader,) = readers
         if reader.reduction is None:

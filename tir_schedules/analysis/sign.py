@@ -32,6 +32,8 @@ def _marked(stage: Stage, largest: dict[int, Stage]) -> Stage:
         return None
 
     value = transform(stage.value, rule)
+    if value is stage.value:
+        return stage
     return Stage(stage.name, stage.out, stage.axes, stage.out_index, value, stage.reduction)
 
 

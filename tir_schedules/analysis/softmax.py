@@ -94,7 +94,7 @@ def _is_read_alone(softmax: Softmax, kernel: Kernel) -> bool:
 
 
 def _readers(stage: Stage, kernel: Kernel) -> list[Stage]:
-    return [s for s in kernel.stages if any(ld.tensor is stage.out for ld in s.loads())]
+    return [s for s in kernel.stages if s.reads(stage.out)]
 
 
 def _without_nan(stage: Stage) -> Stage:

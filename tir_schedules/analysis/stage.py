@@ -70,9 +70,16 @@ class Stage:
         """How many transcendental calls a point makes (FusionStitching's expensive class)."""
         return sum(op.name in EXPENSIVE for op in self.operations)
 
+    def reads(self, tensor: Tensor) -> bool:
+        return tensor in self._tensors
+
     @functools.cached_property
     def _loads(self) -> list[Load]:
         return loads(self.value)
+
+    @functools.cached_property
+    def _tensors(self) -> frozenset[Tensor]:
+        return frozenset(load.tensor for load in self._loads)
 
     def __repr__(self) -> str:
         red = f" {self.reduction.kind}" if self.reduction else ""
@@ -169,6 +176,7 @@ def rebind(stage: Stage, tensors: dict[int, Tensor]) -> Stage:
     )
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def flat_index(tensor: Tensor, index: tuple[Expr, ...]) -> Linear:
     """Return the row-major offset of `tensor[index]` in elements."""
     from .index import add, scaled

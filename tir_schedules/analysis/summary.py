@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from tvm import tirx
@@ -35,16 +36,23 @@ def summarize(func: tirx.PrimFunc) -> Kernel | Refusal:
 
 def compose(parts: list[Part], params: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> Kernel:
     """Return the kernel that runs `parts` one after the other; shared tensors connect them."""
-    stages: list[Stage] = []
-    for part in parts:
-        mapping = {
-            id(own): shared for own, shared in zip(part.kernel.params, part.tensors, strict=True)
-        }
-        for stage in part.kernel.stages:
-            if id(stage.out) not in mapping:
-                mapping[id(stage.out)] = Tensor(stage.out.name, stage.out.shape, stage.out.dtype)
-        stages += [rebind(fresh_axes(stage), mapping) for stage in part.kernel.stages]
-    return Kernel("group", params, outputs, tuple(stages))
+    stages = tuple(stage for part in parts for stage in _placed(part))
+    return Kernel("group", params, outputs, stages)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _placed(part: Part) -> tuple[Stage, ...]:
+    """Return the stages of a call over axes of its own.
+
+    They are the same for each candidate that holds the call, and so is what is made of them.
+    """
+    mapping = {
+        id(own): shared for own, shared in zip(part.kernel.params, part.tensors, strict=True)
+    }
+    for stage in part.kernel.stages:
+        if id(stage.out) not in mapping:
+            mapping[id(stage.out)] = Tensor(stage.out.name, stage.out.shape, stage.out.dtype)
+    return tuple(rebind(fresh_axes(stage), mapping) for stage in part.kernel.stages)
 
 
 def op_class(kernel: Kernel | Refusal) -> str:
@@ -60,6 +68,7 @@ def op_class(kernel: Kernel | Refusal) -> str:
     return LIGHT if all(_one_to_one(s) for s in kernel.stages) else INJECTIVE
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def is_contraction(stage: Stage) -> bool:
     """Return whether the stage sums products of two tensors over different spatial axes."""
     if stage.reduction is None or stage.reduction.kind != "sum":

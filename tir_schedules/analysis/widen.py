@@ -7,7 +7,9 @@ value before its rounding: x - relu(x) stays 0 where both are positive, whicheve
 
 from __future__ import annotations
 
-from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
+import functools
+
+from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, walk
 from .stage import Kernel, Stage, substitute_axes
 
 _HALF = ("float16", "bfloat16")
@@ -28,6 +30,8 @@ def widen(kernel: Kernel) -> Kernel:
 
 def _widen_stage(stage: Stage, wide: dict[int, Tensor], read: set[int]) -> list[Stage]:
     """Return the stage in float32, and behind what is summed or read here the rounding of it."""
+    if _is_wide(stage):
+        return [stage]
     value = _visit(stage.value, wide, {})
     out = wide.get(id(stage.out), stage.out)
     if value.dtype == out.dtype:
@@ -45,6 +49,18 @@ def _widen_stage(stage: Stage, wide: dict[int, Tensor], read: set[int]) -> list[
         Stage(stage.name, sums, stage.axes, stage.out_index, value, stage.reduction),
         Stage(stage.name, out, tuple(axes.values()), index, rounded),
     ]
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _is_wide(stage: Stage) -> bool:
+    """Return whether nothing in a stage is of half precision, nor a cast to what it is already."""
+    if stage.value.dtype != stage.out.dtype:
+        return False
+    return not any(
+        node.dtype in _HALF
+        or (isinstance(node, Op) and node.name == "Cast" and node.args[0].dtype == node.dtype)
+        for node in walk(stage.value)
+    )
 
 
 def _narrowed(value: Expr, dtype: str) -> Expr:

@@ -7,6 +7,7 @@ that come unpacked are read as they are.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ class RegisterTile:
     whole_row: bool  # a line of a padded image, whose borders are known only in one piece
 
 
+@functools.lru_cache(maxsize=1 << 10)
 def register_tile(node: Node) -> RegisterTile | None:
     """Return the register tile of a contraction, None if its operands do not allow one."""
     if not is_contraction(node.stage):

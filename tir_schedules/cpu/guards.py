@@ -12,6 +12,7 @@ from ..analysis.atoms import Atom, Node
 from ..analysis.cost import branches
 from ..analysis.expr import Axis, AxisRef, Const, Expr, Linear, Load, Op, transform, walk
 from ..analysis.index import add, normalize, scaled
+from ..analysis.stage import Stage
 
 _COMPARE = ("LT", "LE", "GT", "GE", "EQ", "NE")
 _CHOICE = ("call:tirx.if_then_else", "Select")
@@ -21,15 +22,15 @@ _FEW = 8  # positions that are worth code of their own
 def cuts(node: Node, atom: Atom) -> list[int] | None:
     """Return positions inside `atom` where conditions change, or None if lanes may disagree."""
     found: set[int] = set()
-    if any(_comparisons(i, node, atom) for ld in node.reads for i in ld.index):
+    if any(_depends(compare, node, atom) for compare in _compared_in_indices(node.stage)):
         return None
-    for expr in walk(node.stage.value):
-        if not isinstance(expr, Op) or expr.name not in _CHOICE:
-            continue
-        for compare in _comparisons(expr.args[0], node, atom):
+    for choice, compares in _choices(node.stage):
+        for compare in compares:
+            if not _depends(compare, node, atom):
+                continue
             linear = _in_atom(compare, node, atom)
             if linear is None:
-                if expr.name == "Select":
+                if choice == "Select":
                     continue  # both sides are evaluated anyway: a blend
                 return None
             found.update(_changes(compare.name, *linear))
@@ -70,13 +71,20 @@ def difference(compare: Op) -> Linear:
     return add(left, scaled(right, -1))
 
 
-def _comparisons(condition: Expr, node: Node, atom: Atom) -> list[Op]:
-    """Return the comparisons in a condition that depend on `atom`."""
-    return [
-        e
-        for e in walk(condition)
-        if isinstance(e, Op) and e.name in _COMPARE and _depends(e, node, atom)
-    ]
+@functools.lru_cache(maxsize=1 << 12)
+def _choices(stage: Stage) -> tuple[tuple[str, tuple[Op, ...]], ...]:
+    """Return the choices in a stage's value, each with the comparisons in its condition."""
+    choices = (e for e in walk(stage.value) if isinstance(e, Op) and e.name in _CHOICE)
+    return tuple((e.name, _comparisons(e.args[0])) for e in choices)
+
+
+@functools.lru_cache(maxsize=1 << 12)
+def _compared_in_indices(stage: Stage) -> tuple[Op, ...]:
+    return tuple(e for ld in stage.loads() for i in ld.index for e in _comparisons(i))
+
+
+def _comparisons(condition: Expr) -> tuple[Op, ...]:
+    return tuple(e for e in walk(condition) if isinstance(e, Op) and e.name in _COMPARE)
 
 
 def _depends(expr: Expr, node: Node, atom: Atom) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -45,6 +46,7 @@ def rows_of(
     return min(range(most, 0, -1), key=lambda rows: sum(_span_cost(s, rows) for s in spans))
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def _blocks_cost(extent: int, rows: int) -> float:
     whole, rest = divmod(extent, rows)
     return whole * block_cost(rows) + (block_cost(rest) if rest else 0.0)
