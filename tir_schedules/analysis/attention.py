@@ -80,10 +80,7 @@ def _all_inlined(kernel: Kernel) -> Kernel:
             position += 1
             continue
         del stages[position]
-        stages = [
-            inline_into(s, stage) if s.reads(stage.out) else s
-            for s in stages
-        ]
+        stages = [inline_into(s, stage) if s.reads(stage.out) else s for s in stages]
     return Kernel(kernel.name, kernel.params, kernel.outputs, tuple(stages))
 
 
