@@ -7,6 +7,7 @@ A case that raises answers {"error": traceback}; one that kills the process answ
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -39,6 +40,7 @@ def section(name: str) -> ModuleType:
 
 def main() -> None:
     chosen = section(sys.argv[1])
+    gc.set_threshold(50_000, 20, 50)  # planning makes many objects, and little garbage among them
     # What compilers print must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
