@@ -235,6 +235,9 @@ MODELS = {
         convolved(8, 0, pads=[1] * 4, strides=[2, 2]), "spans 3 of 2"
     ),
     "empty-image": (convolved(8, 0, pads=[1] * 4), None),
+    "reshaped-to-more": (
+        one("Reshape", "w", "s", weights={"w": array(4), "s": np.array([2, 2, 3, 1])}), "Reshape"
+    ),
     "slope-larger-than-its-input": (
         one("PRelu", "x", "s", shape=(2, 3), weights={"s": array(4)}), "does not broadcast"
     ),

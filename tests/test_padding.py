@@ -106,6 +106,23 @@ def test_sums_are_free_of_conditions_and_of_taps_beyond_the_border():
     assert sum(isinstance(stmt, tirx.BufferStore) for stmt in inside_depth) == 40
 
 
+def test_code_does_not_grow_with_the_border():
+    """Blocks of a line for which the same taps count are a loop, inside the image or not."""
+    sizes = set()
+    for dilation in (40, 120):
+        pads = [0, dilation, 0, dilation]
+        func = kernel_of(conv((2, 4 * dilation), (1, 3), pads, dilation=dilation))
+        sizes.add(sum(isinstance(stmt, tirx.BufferStore) for stmt, _ in statements(func.body)))
+    assert max(sizes) < 1.5 * min(sizes)
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (1, 3)])
+@pytest.mark.parametrize("dilation", [20, 45, 100])
+def test_wide_borders_are_right(dilation, strides):
+    pads = [dilation, dilation, dilation, dilation]
+    checked(conv((5, 131), (3, 3), pads, strides=strides, dilation=dilation))
+
+
 SPECIAL = [np.inf, -np.inf, np.nan]
 
 

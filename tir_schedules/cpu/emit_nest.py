@@ -101,27 +101,24 @@ class NestEmitter:
         return sequence(self._level(level + 1))
 
     def _line(self, level: int) -> list[tirx.Stmt]:
-        """Emit a line of a padded image: blocks inside it in a loop, those at its borders apart."""
+        """Emit a line of a padded image: blocks for which the same taps count are a loop."""
         nest = self._nest
         extent, rows = nest.dims[level].extent, nest.group.rows
-        blocks = [range(at, min(at + rows, extent)) for at in range(0, extent, rows)]
-
-        def kind(block: range) -> tuple[int, bool]:
-            return len(block), nest.padding.is_inside(block)
-
+        breaks = nest.padding.breaks()
         out: list[tirx.Stmt] = []
-        for (count, inside), group in itertools.groupby(blocks, kind):
-            self._settled = inside
-            members = list(group)
-            if inside and len(members) > 1:
+        at = 0
+        while at < extent:
+            count = min(rows, extent - at)
+            alike = max(1, (next(b for b in breaks if b > at) - at) // rows)
+            nest.line_start = at
+            self._settled = nest.padding.is_inside(range(at, at + count))
+            if alike > 1:
                 block = tirx.Var("block", INDEX)
-                start = total([(rows, block)], members[0].start)
-                body = self._rows_from(level, start, count)
-                out.append(tirx.For(block, 0, len(members), tirx.ForKind.SERIAL, body))
-                continue
-            for member in members:
-                start = tirx.IntImm(INDEX, member.start)
-                out.append(self._rows_from(level, start, count))
+                body = self._rows_from(level, total([(rows, block)], at), count)
+                out.append(tirx.For(block, 0, alike, tirx.ForKind.SERIAL, body))
+            else:
+                out.append(self._rows_from(level, tirx.IntImm(INDEX, at), count))
+            at += alike * rows
         nest.rows, nest.active, self._settled = 1, (0,), False
         return out
 

@@ -36,7 +36,7 @@ def guarded(nest: Nest, bounds: list[Bound], emit: Body) -> list[tirx.Stmt]:
 def one_by_one(nest: Nest, atom: Atom, bounds: list[Bound], emit: Body) -> list[tirx.Stmt]:
     """Emit a loop over taps one by one, each for the rows that it leaves inside the image."""
     position = nest.position
-    first, before = int(position.loops[nest.padding.line]), nest.active
+    first, before = nest.line_start, nest.active
     var, out = position.loops[atom], []
     for tap in range(atom.extent):
         position.loops[atom] = tirx.IntImm(INDEX, tap)
@@ -58,7 +58,7 @@ def window_taps(nest: Nest, window: Window, bounds: list[Bound], emit: Body) -> 
     row, tap = position.loops[window.row], position.loops[window.tap]
     out: list[tirx.Stmt] = []
     for number, at in window.points(nest.rows):
-        inside = (nest.padding.holds(b, int(row) + number, at) for b in bounds)
+        inside = (nest.padding.holds(b, nest.line_start + number, at) for b in bounds)
         if number in nest.active and all(inside):
             nest.row = number
             position.loops[window.row] = total([(1, row)], number)

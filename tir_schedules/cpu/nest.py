@@ -39,7 +39,9 @@ class Reduce:
 class Nest:
     """A `LoopGroup` at one tile position.
 
-    `rows` are emitted together, those of them that are `active`; `row` is the one at hand.
+    `rows` are emitted together, those of them that are `active`; `row` is the one at hand. On a
+    padded line the first of them is at `line_start`, or some blocks behind where the same taps
+    count.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class Nest:
         self.reduces = [self._reduce(n) for n in group.nodes if self.is_reduced(n)]
         for reduce in self.reduces:
             reduce.blocks = self._blocks(reduce)
-        self.rows, self.row = 1, 0
+        self.rows, self.row, self.line_start = 1, 0, 0
         self.active: tuple[int, ...] = (0,)
         self.padding = padding_of(group, phase)
         self.told_apart = set(phase.whole(a for n in group.nodes for a in guards.told_apart(n)))

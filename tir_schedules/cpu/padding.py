@@ -70,6 +70,18 @@ class Padding:
             out.append(range(*ends))
         return out
 
+    def breaks(self) -> list[int]:
+        """Return where on the line some tap begins or ceases to count, and the line's ends."""
+        found = {0, self.line.extent}
+        for bound in (b for b in self.bounds if self.line in b.atoms):
+            strides, tap = dict(bound.strides), _tap(bound, self.line)
+            step = strides[self.line]
+            for at in range(tap.extent):
+                left = bound.const + strides[tap] * at
+                if step:
+                    found.add(-(left // step) if step > 0 else left // -step + 1)
+        return sorted(at for at in found if 0 <= at <= self.line.extent)
+
     def is_inside(self, positions: range) -> bool:
         """Return whether positions on the line meet the image with all their taps."""
         return all(

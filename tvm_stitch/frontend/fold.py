@@ -122,7 +122,11 @@ def _evaluate(
         logger.debug("fold: %s %s: %s", node.op_type, node.output[0], error)
         return None
     known = [graph.types[name] for name in names]
-    return [np.asarray(a, t.dtype).reshape(t.shape) for a, t in zip(results, known, strict=True)]
+    made = [np.asarray(a, t.dtype) for a, t in zip(results, known, strict=True)]
+    if any(a.nbytes != t.bytes for a, t in zip(made, known, strict=True)):
+        logger.debug("fold: %s %s is not what its inference says", node.op_type, node.output[0])
+        return None
+    return [a.reshape(t.shape) for a, t in zip(made, known, strict=True)]
 
 
 def _layout_only(graph: Graph, node: onnx.NodeProto) -> np.ndarray | None:
@@ -134,7 +138,7 @@ def _layout_only(graph: Graph, node: onnx.NodeProto) -> np.ndarray | None:
             return data
         case "Transpose":
             return np.ascontiguousarray(np.transpose(data, attrs.get("perm")))
-        case "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten":
+        case "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" if data.nbytes == known.bytes:
             return data.reshape(known.shape)
         case "Cast" if data.dtype == known.dtype:
             return data
