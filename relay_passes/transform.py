@@ -2,14 +2,14 @@
 
 from tvm.ir.transform import PassContext, Sequential
 
-from .channels_last import ChannelsLast
-from .fold_small import FoldSmallConstants
-from .named_legalize import NamedLegalize
-from .overwrite_operands import OverwriteOperands
-from .pack_weights import PackWeights
-from .plan_memory import PlanMemory
-from .pointwise import PointwiseProducts
-from .stitch_ops import StitchOps
+from .fusion.stitch_ops import StitchOps
+from .memory.overwrite_operands import OverwriteOperands
+from .memory.plan_memory import PlanMemory
+from .rewrites.channels_last import ChannelsLast
+from .rewrites.fold_small import FoldSmallConstants
+from .rewrites.named_legalize import NamedLegalize
+from .rewrites.pack_weights import PackWeights
+from .rewrites.pointwise import PointwiseProducts
 
 __all__ = [
     "ChannelsLast",

@@ -25,7 +25,7 @@ from git_state import described_commit
 from interleaved import interleaved
 
 import tvm_stitch
-from relay_passes import stitch_planner
+from relay_passes.fusion import planner as stitch_planner
 from tvm_stitch import targets
 from tvm_stitch.profiling.stats import geometric_mean
 from tvm_stitch.profiling.table import number

@@ -22,13 +22,13 @@ from interleaved import interleaved
 from scipy.stats import spearmanr
 
 import tvm_stitch
-from relay_passes import stitch_planner
-from relay_passes.fusion_plan import FusionPlan, execution_order
-from relay_passes.group import Group
-from relay_passes.judge import ExactJudge
-from relay_passes.op_graph import OpGraph
-from relay_passes.stitch_ops import StitchOps
-from relay_passes.units import Units
+from relay_passes.cost.fusion_units import Units
+from relay_passes.cost.group_cost import ExactJudge
+from relay_passes.fusion import planner as stitch_planner
+from relay_passes.fusion.stitch_ops import StitchOps
+from relay_passes.graph.fusion_plan import FusionPlan, execution_order
+from relay_passes.graph.group import Group
+from relay_passes.graph.op_graph import OpGraph
 from tir_schedules.device import Device
 from tvm_stitch import pipeline
 

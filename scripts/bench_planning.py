@@ -17,9 +17,9 @@ from tvm import relax
 from tvm.ir import IRModule
 from tvm.relax import op
 
-from relay_passes.legalize import LEGALIZATIONS
-from relay_passes.op_graph import OpGraph
-from relay_passes.stitch_planner import StitchPlanner
+from relay_passes.fusion.planner import StitchPlanner
+from relay_passes.graph.op_graph import OpGraph
+from relay_passes.rewrites.legalize import LEGALIZATIONS
 from tir_schedules.device import Device
 from tvm_stitch import targets
 

@@ -23,7 +23,7 @@ from git_state import described_commit
 from interleaved import interleaved
 
 import tvm_stitch
-from relay_passes.stitch_ops import StitchOps
+from relay_passes.fusion.stitch_ops import StitchOps
 from tvm_stitch import pipeline
 from tvm_stitch.runtime.model import Model
 

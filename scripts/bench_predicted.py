@@ -20,11 +20,11 @@ from scipy.stats import spearmanr
 from tvm import tirx
 
 from tir_schedules import apply
-from tir_schedules.cpu.latency import Latency, estimate
-from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.cost.latency import Latency, estimate
+from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import plan_prim_func
 from tir_schedules.device import Device
-from tir_schedules.profile import Profile, load_profile
+from tir_schedules.device.profile import Profile, load_profile
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 from tvm_stitch.profiling.peers import OURS
@@ -85,7 +85,7 @@ def _render(rows: list[tuple[str, float, Latency]], commit: str, profile: Profil
     lines = [
         "# Predicted and measured times of the memory-intensive subgraphs",
         "",
-        f"`python scripts/bench_predicted.py`: `tir_schedules.cpu.latency` with the profile of "
+        f"`python scripts/bench_predicted.py`: `tir_schedules.cpu.cost.latency` with the profile of "
         f"{profile.name} ({profile.mcpu}), measured times of docs/results/bench_memory.json "
         f"({commit}). In us.",
         "",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from relay_passes.epilogue import absorb_epilogues
-from relay_passes.fusion_plan import FusionPlan, execution_order
-from relay_passes.group import Group
-from relay_passes.legality import refuse_merge, refuse_node
-from relay_passes.op_graph import OpGraph, OpNode
-from tir_schedules.analysis.summary import COMPUTE
-from tir_schedules.cpu.accept import accept
+from relay_passes.fusion.absorb_epilogues import absorb_epilogues
+from relay_passes.graph.fusion_plan import FusionPlan, execution_order
+from relay_passes.graph.group import Group
+from relay_passes.graph.legality import refuse_merge, refuse_node
+from relay_passes.graph.op_graph import OpGraph, OpNode
+from tir_schedules.analysis.kernel_facts import COMPUTE
+from tir_schedules.cpu.accept.acceptance import accept
 from tir_schedules.device import Device
 
 

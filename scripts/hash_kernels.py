@@ -28,7 +28,7 @@ from bench_compile import MODELS
 from tvm import tirx
 from tvm_ffi import structural_hash
 
-from tir_schedules import device
+from tir_schedules.device import cpu as device
 from tvm_stitch.build import Request, lower
 
 # L1d, L2 and L3 in bytes of a core of each: EPYC 9004, Xeon E-2300, a small Haswell.

@@ -22,7 +22,7 @@ from tvm_stitch.runtime import cpu_features
 
 logger = logging.getLogger(__name__)
 
-PROFILES = Path(tir_schedules.__file__).parent / "profile" / "defaults"
+PROFILES = Path(tir_schedules.__file__).parent / "device" / "profile" / "defaults"
 SHIPPED = sorted(path.stem for path in PROFILES.glob("*.json"))
 OFFSETS = range(0, 64, 4)
 

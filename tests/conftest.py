@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tir_schedules import device
-from tir_schedules.profile import Profile, default_profile
+from tir_schedules.device import cpu as device
+from tir_schedules.device.profile import Profile, default_profile
 
 CACHES = (48 << 10, 2 << 20, 64 << 20)
 MCPU = {64: "rocketlake"}  # by bytes of a register; of others the machine's own

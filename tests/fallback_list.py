@@ -10,7 +10,7 @@ from tvm import relax
 from tvm.ir import IRModule
 from tvm.ir.transform import Sequential
 
-from relay_passes.legalize import LEGALIZATIONS
+from relay_passes.rewrites.legalize import LEGALIZATIONS
 from tir_schedules import ApplyStitchSchedules
 
 _TABLE = (Path(__file__).parents[1] / "docs/fallbacks.md").read_text()

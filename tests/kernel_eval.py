@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tir_schedules.analysis.expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
-from tir_schedules.analysis.stage import Kernel, Stage
+from tir_schedules.kernel_ir.expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
+from tir_schedules.kernel_ir.stage import Kernel, Stage
 
 Point = dict[Axis, int]
 Arrays = dict[int, np.ndarray]  # by id of the tensor

@@ -12,7 +12,7 @@ _LOOPS = "tests/test_parts_of_loops.py::test_"
 MUTATIONS = {
     "last_lanes": Mutation(
         "the last lanes of a ragged line are not done",
-        f"{_CPU}.emit_nest:NestEmitter._tail",
+        f"{_CPU}.emit.loop_nest:NestEmitter._tail",
         "in halves(left)",
         "in halves(left)[:-1]",
         "ragged_rows", "Exp",
@@ -20,7 +20,7 @@ MUTATIONS = {
     ),
     "last_rows": Mutation(
         "the last row of those that fill no block is not done",
-        f"{_CPU}.nest:Nest.row_blocks",
+        f"{_CPU}.emit.nest:Nest.row_blocks",
         "n * step % rows, where",
         "n * step % rows - (n * step % rows > 1), where",
         "product", "MatMul",
@@ -28,7 +28,7 @@ MUTATIONS = {
     ),
     "last_task": Mutation(
         "the tiles that fill no whole task are not done",
-        f"{_CPU}.emit_tiles:over_tiles",
+        f"{_CPU}.emit.tiles:over_tiles",
         "tasks = -(-tiles // per_task)",
         "tasks = tiles // per_task",
         "softmax_rows", "Softmax",
@@ -36,7 +36,7 @@ MUTATIONS = {
     ),
     "last_chunk": Mutation(
         "the ragged last chunk of a split axis is no tile",
-        f"{_CPU}.plan:Phase.outer_extent",
+        f"{_CPU}.plan.kernel_plan:Phase.outer_extent",
         "-(-atom.extent // self.chunks[atom])",
         "max(1, atom.extent // self.chunks[atom])",
         "tall_column_sums", "ReduceSum",
@@ -44,7 +44,7 @@ MUTATIONS = {
     ),
     "window_taps": Mutation(
         "a window's last tap is left out",
-        f"{_CPU}.windows:Window.points",
+        f"{_CPU}.facts.windows:Window.points",
         "range(self.tap.extent)",
         "range(self.tap.extent - 1)",
         "depthwise", "Conv",
@@ -52,7 +52,7 @@ MUTATIONS = {
     ),
     "padding_bound": Mutation(
         "a tap one pixel before the image counts",
-        f"{_CPU}.padding:Padding.holds",
+        f"{_CPU}.facts.padding:Padding.holds",
         ">= 0",
         ">= -1",
         "convolution", "Conv",
@@ -60,7 +60,7 @@ MUTATIONS = {
     ),
     "padding_mask": Mutation(
         "the last bound of a padded image is dropped",
-        "tir_schedules.analysis.padding:_conjunction",
+        "tir_schedules.analysis.padded_sum:_conjunction",
         "for part in parts for c in part)",
         "for part in parts[:1] for c in part)",
         "convolution", "Conv",
@@ -68,7 +68,7 @@ MUTATIONS = {
     ),
     "no_barrier": Mutation(
         "no barrier stands between the phases of a kernel",
-        f"{_CPU}.emit_func:_one_region",
+        f"{_CPU}.emit.function:_one_region",
         "if plan.barriers:",
         "if False:",
         "tall_column_sums", "ReduceSum",
@@ -76,7 +76,7 @@ MUTATIONS = {
     ),
     "tile_reuse": Mutation(
         "a tile buffer is written over while a later nest reads it",
-        f"{_CPU}.tile_sharing:_is_over",
+        f"{_CPU}.decide.tile_sharing:_is_over",
         "(other, then) > (nest, turn)",
         "False",
         "scores_read_again", "Softmax",
@@ -84,7 +84,7 @@ MUTATIONS = {
     ),
     "atom_stride": Mutation(
         "a digit of an axis is addressed without its weight",
-        "tir_schedules.analysis.atoms:_term_atoms",
+        "tir_schedules.analysis.iteration_space:_term_atoms",
         "term.scale * (low // term.low)",
         "term.scale",
         "group_norm", "Reshape",
@@ -92,7 +92,7 @@ MUTATIONS = {
     ),
     "panel_stride": Mutation(
         "a panel of packed keys is read as if it were shorter",
-        f"{_CPU}.emit_online:_Emitter._products",
+        f"{_CPU}.emit.attention.streaming:_Emitter._products",
         "(form.lanes, d), lane",
         "(form.lanes - 1, d), lane",
         "long_attention", "MatMul",
@@ -100,7 +100,7 @@ MUTATIONS = {
     ),
     "mask": Mutation(
         "the last keys that a mask leaves are hidden too",
-        f"{_CPU}.online_skip:Skip._strip",
+        f"{_CPU}.emit.attention.skip_keys:Skip._strip",
         "total([(1, begin)], width)",
         "begin",
         "masked_attention", "MatMul",
@@ -108,7 +108,7 @@ MUTATIONS = {
     ),
     "arena": Mutation(
         "a tensor's place in the arena is free once it is made",
-        "relay_passes.plan_memory:_spans",
+        "relay_passes.memory.plan_memory:_spans",
         "spans[root].last = number",
         "spans[root].last = spans[root].last if spans[root].maker else number",
         "chain", "Relu '/Relu'",
@@ -117,7 +117,7 @@ MUTATIONS = {
     ),
     "first_reader": Mutation(
         "an operand is written over at its first reader, others read it later",
-        "relay_passes.lifetimes:Lifetimes._visit",
+        "relay_passes.memory.lifetimes:Lifetimes._visit",
         "self._last[made] = var",
         "self._last.setdefault(made, var)",
         "chain", "softmax_in_place has written there",
@@ -126,7 +126,7 @@ MUTATIONS = {
     ),
     "other_elements": Mutation(
         "a result is written over an operand of which others are read later",
-        f"{_CPU}.overwrite:_refuse_read",
+        f"{_CPU}.facts.overwrite:_refuse_read",
         "not is_same_element(access, writer.store)",
         "False",
         "chain", "Softmax",
@@ -134,7 +134,7 @@ MUTATIONS = {
     ),
     "not_opened": Mutation(
         "a sum into memory does not begin with zero",
-        f"{_CPU}.emit_reduce:open_accumulator",
+        f"{_CPU}.emit.reduce:open_accumulator",
         "return _fill(nest, reduce, start)",
         "return []",
         "streamed_sums", "ReduceSum",
@@ -142,7 +142,7 @@ MUTATIONS = {
     ),
     "identity": Mutation(
         "a maximum begins with zero",
-        f"{_CPU}.combiners:identity",
+        f"{_CPU}.emit.combiners:identity",
         '-math.inf if rule.kind == "max"',
         '0.0 if rule.kind == "max"',
         "row_maxima", "ReduceMax",
@@ -150,7 +150,7 @@ MUTATIONS = {
     ),
     "lane_tree": Mutation(
         "the first half of the lanes is added to itself",
-        f"{_CPU}.combiners:lane_tree",
+        f"{_CPU}.emit.combiners:lane_tree",
         "for first in (0, width)",
         "for first in (0, 0)",
         "row_maxima", "ReduceMax",
@@ -158,7 +158,7 @@ MUTATIONS = {
     ),
     "parts": Mutation(
         "parts of sums are added up along another axis",
-        f"{_CPU}.emit_combine:emit_combine",
+        f"{_CPU}.emit.cross_tile_reduce:emit_combine",
         "(elements, piece)",
         "(lanes, piece)",
         "tall_column_sums", "ReduceSum",
@@ -166,7 +166,7 @@ MUTATIONS = {
     ),
     "epilogue_row": Mutation(
         "what stands behind a product reads its first row's operand for all",
-        f"{_CPU}.emit_nest:NestEmitter._finish_rows",
+        f"{_CPU}.emit.loop_nest:NestEmitter._finish_rows",
         "at = total([(1, self._loops[row])], number)",
         "at = total([(1, self._loops[row])], 0)",
         "product_with_residual", "Mul",
@@ -174,7 +174,7 @@ MUTATIONS = {
     ),
     "online_factor": Mutation(
         "sums of an online softmax are not scaled when a larger score is seen",
-        f"{_CPU}.emit_online:_Emitter._add",
+        f"{_CPU}.emit.attention.streaming:_Emitter._add",
         " * load(self._running.factor, at(r))",
         "",
         "long_attention", "MatMul",
@@ -182,7 +182,7 @@ MUTATIONS = {
     ),
     "winograd": Mutation(
         "minimal filtering transforms a kernel with its rows as columns",
-        "relay_passes.winograd:transform_kernel",
+        "relay_passes.rewrites.winograd:transform_kernel",
         "panels[o // width, a, b, k, o % width]",
         "panels[o // width, b, a, k, o % width]",
         "large_convolution", "Conv",
@@ -190,7 +190,7 @@ MUTATIONS = {
     ),
     "turned": Mutation(
         "of a result turned in registers the last pixels are not stored",
-        f"{_CPU}.emit_turned:_store",
+        f"{_CPU}.emit.transposed_stores:_store",
         "{0, count - width}",
         "{0}",
         "convolution", "Conv",

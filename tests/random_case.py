@@ -16,9 +16,9 @@ from random_plans import RandomPlanner
 from random_values import Value
 from tvm import relax
 
-from relay_passes.fusion_plan import FusionPlan
+from relay_passes.graph.fusion_plan import FusionPlan
 from relay_passes.transform import StitchOps
-from tir_schedules.cpu import planner
+from tir_schedules.cpu.decide import planner
 from tir_schedules.device import Device
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model

@@ -15,8 +15,8 @@ from unittest import mock
 from tvm.target import Target
 
 from tir_schedules.device import Device
-from tir_schedules.profile import Profile, default_profile
-from tir_schedules.profile.thresholds import Thresholds
+from tir_schedules.device.profile import Profile, default_profile
+from tir_schedules.device.profile.thresholds import Thresholds
 
 MCPUS = ("znver4", "rocketlake", "x86-64-v3")
 L1_BYTES, L2_BYTES = (2 << 10, 32 << 10), (4 << 10, 16 << 10, 64 << 10, 256 << 10, 2 << 20)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
+from relay_passes.cost.fusion_units import Units
+from relay_passes.cost.group_cost import ExactJudge
 from relay_passes.explorer.kernels import Kernels
-from relay_passes.fusion_plan import FusionPlan, execution_order
-from relay_passes.group import Group
-from relay_passes.judge import ExactJudge
-from relay_passes.op_graph import OpGraph
-from relay_passes.units import Units
+from relay_passes.graph.fusion_plan import FusionPlan, execution_order
+from relay_passes.graph.group import Group
+from relay_passes.graph.op_graph import OpGraph
 from tir_schedules.device import Device
 
 TRIES = (0.3, 3.0)  # a unit, at least and at most: pairs that are tried

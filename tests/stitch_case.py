@@ -18,7 +18,7 @@ from tvm import ir, relax, tirx
 from tvm.ir import IRModule
 
 import tvm_stitch
-from relay_passes import stitch_planner
+from relay_passes.fusion import planner as stitch_planner
 from tir_schedules.device import Device
 from tvm_stitch import pipeline, targets
 from tvm_stitch.runtime.model import Model

@@ -9,7 +9,7 @@ import zoo
 from zoo.graph import Graph
 
 import tvm_stitch
-from relay_passes.fusion_plan import Forecast
+from relay_passes.graph.fusion_plan import Forecast
 from tvm_stitch.advice import Advice
 from tvm_stitch.cli import main
 

@@ -15,11 +15,11 @@ from tvm.relax import op
 from tvm.relax.transform import AnnotateTIROpPattern, LegalizeOps
 
 import relay_passes as relay
-from tir_schedules.analysis.atoms import Access, Atom, Node, Space, atomize
 from tir_schedules.analysis.coalesce import coalesce
-from tir_schedules.analysis.inline import inline_stages
-from tir_schedules.analysis.stage import Kernel, flat_index
-from tir_schedules.analysis.widen import widen
+from tir_schedules.analysis.iteration_space import Access, Atom, Node, Space, atomize
+from tir_schedules.kernel_ir.stage import Kernel, flat_index
+from tir_schedules.rewrites.inline import inline_stages
+from tir_schedules.rewrites.widen import widen
 
 
 def kernel_of(emit, *shapes: tuple[int, ...], dtype: str = "float32") -> Kernel:

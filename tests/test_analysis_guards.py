@@ -13,11 +13,11 @@ from test_analysis_atoms import emit_concat, emit_flip, emit_split, kernel_of
 from test_pipeline import stitched
 from tvm.relax import op
 
-from tir_schedules.analysis.atoms import Node, atomize
 from tir_schedules.analysis.coalesce import coalesce
-from tir_schedules.analysis.expr import Op, walk
-from tir_schedules.analysis.inline import inline_stages
-from tir_schedules.cpu import guards
+from tir_schedules.analysis.iteration_space import Node, atomize
+from tir_schedules.cpu.facts import guards
+from tir_schedules.kernel_ir.expr import Op, walk
+from tir_schedules.rewrites.inline import inline_stages
 
 
 def emit_pad(b, p):

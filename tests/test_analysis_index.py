@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_eval import evaluate, points
 
-from tir_schedules.analysis.expr import Axis, AxisRef, Const, Expr, Linear, Op, Term
-from tir_schedules.analysis.index import (
+from tir_schedules.kernel_ir.expr import Axis, AxisRef, Const, Expr, Linear, Op, Term
+from tir_schedules.kernel_ir.index import (
     add,
     bounds,
     canonical,

@@ -15,10 +15,10 @@ from tvm.ir import IRModule
 from tvm.relax import op
 from tvm.script import tirx as T
 
-from relay_passes.legalize import LEGALIZATIONS
-from tir_schedules.analysis.parse import read_prim_func
-from tir_schedules.analysis.stage import Refusal
-from tir_schedules.bounded import bounded
+from relay_passes.rewrites.legalize import LEGALIZATIONS
+from tir_schedules.fallback.bounded import bounded
+from tir_schedules.kernel_ir.parse import read_prim_func
+from tir_schedules.kernel_ir.stage import Refusal
 from tvm_stitch import pipeline, targets
 from tvm_stitch.runtime.artifact import Tensor
 from tvm_stitch.runtime.buffers import InputSlot

@@ -11,9 +11,9 @@ from test_pack_weights import checked
 from zoo.graph import Graph as Onnx
 
 import tvm_stitch
-from relay_passes.group import Group
-from tir_schedules.analysis.stage import Kernel
-from tir_schedules.cpu.accept import accepted_plan, refuse_products
+from relay_passes.graph.group import Group
+from tir_schedules.cpu.accept.acceptance import accepted_plan, refuse_products
+from tir_schedules.kernel_ir.stage import Kernel
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 from tvm_stitch.packing import packed

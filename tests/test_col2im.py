@@ -14,8 +14,8 @@ from test_chains import kernels
 from test_convolution_property import Line, axes, convolution, square
 from test_pack_weights import checked
 
-from relay_passes.col2im import Taps, shares_lanes
-from tir_schedules.cpu.accept import accepted_plan
+from relay_passes.rewrites.col2im import Taps, shares_lanes
+from tir_schedules.cpu.accept.acceptance import accepted_plan
 
 
 @st.composite

@@ -13,9 +13,9 @@ from test_chains import kernels
 from test_pack_weights import checked
 from zoo.graph import Graph
 
-from tir_schedules.cpu.accept import accepted_plan
-from tir_schedules.cpu.inspect import guarded_windows, untiled_products
-from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.accept.acceptance import accepted_plan
+from tir_schedules.cpu.accept.inspect import guarded_windows, untiled_products
+from tir_schedules.cpu.plan.kernel_plan import Plan
 
 # of input and of output for each group
 WIDTHS = [(1, 1), (1, 2), (2, 1), (3, 3), (4, 4), (8, 6), (5, 8), (16, 24), (7, 17), (24, 40)]

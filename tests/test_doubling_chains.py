@@ -10,9 +10,10 @@ from relax_models import module
 from tvm.relax import op
 
 import tvm_stitch
-from tir_schedules.analysis import expr, inline
-from tir_schedules.analysis.expr import Axis, AxisRef, Load, Op, Tensor
-from tir_schedules.analysis.stage import Kernel, Stage
+from tir_schedules.kernel_ir import expr
+from tir_schedules.kernel_ir.expr import Axis, AxisRef, Load, Op, Tensor
+from tir_schedules.kernel_ir.stage import Kernel, Stage
+from tir_schedules.rewrites import inline
 
 LINKS = 40
 X = np.linspace(-0.5, 0.5, 64, dtype=np.float32)

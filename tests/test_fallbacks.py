@@ -19,7 +19,7 @@ from tvm.relax import op
 from tvm.script import tirx as T
 
 import tvm_stitch
-from tir_schedules.alignment import drop_alignment
+from tir_schedules.fallback.alignment import drop_alignment
 from tvm_stitch import pipeline
 
 

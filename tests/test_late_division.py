@@ -10,12 +10,12 @@ import stitch_case as sc
 from test_elementwise_code import run
 from tvm import te, tirx
 
-from tir_schedules.analysis.inline import inline_stages
-from tir_schedules.analysis.late_division import divide_late
-from tir_schedules.analysis.sign import mark_signs
-from tir_schedules.analysis.summary import summarize
-from tir_schedules.analysis.widen import widen
+from tir_schedules.analysis.kernel_facts import summarize
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.rewrites.inline import inline_stages
+from tir_schedules.rewrites.late_division import divide_late
+from tir_schedules.rewrites.mark_signs import mark_signs
+from tir_schedules.rewrites.widen import widen
 
 ROWS, KEYS, COLUMNS = 96, 112, 48
 

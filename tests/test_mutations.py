@@ -14,7 +14,7 @@ from mutations import Mutation, mutated
 from stitch_case import zoo
 
 import tvm_stitch
-from tir_schedules.cpu import combiners
+from tir_schedules.cpu.emit import combiners
 
 TESTS = Path(__file__).parent
 

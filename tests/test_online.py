@@ -14,11 +14,11 @@ from test_chains import kernels
 from zoo.graph import Graph
 
 import tvm_stitch
-from relay_passes import joins
-from relay_passes.group import Group
-from tir_schedules.analysis.attention import find_attention
-from tir_schedules.analysis.stage import Kernel
-from tir_schedules.cpu.accept import accepted_plan
+from relay_passes.fusion import merge_groups as joins
+from relay_passes.graph.group import Group
+from tir_schedules.cpu.accept.acceptance import accepted_plan
+from tir_schedules.kernel_ir.stage import Kernel
+from tir_schedules.patterns.match_attention import find_attention
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 from tvm_stitch.packing import packed

@@ -16,12 +16,12 @@ from test_online import assert_right, attention, run_online, whole_kernel
 from tvm import tirx
 from zoo.graph import Graph
 
-from relay_passes import joins
-from tir_schedules.analysis.attention import find_attention
-from tir_schedules.analysis.masks import why_none_hidden
-from tir_schedules.cpu import online_skip
-from tir_schedules.cpu.online_magnitudes import Magnitudes
-from tir_schedules.cpu.online_planner import plan_online
+from relay_passes.fusion import merge_groups as joins
+from tir_schedules.cpu.decide.streaming_planner import plan_online
+from tir_schedules.cpu.emit.attention import skip_keys as online_skip
+from tir_schedules.cpu.emit.attention.magnitudes import Magnitudes
+from tir_schedules.patterns.attention_masks import why_none_hidden
+from tir_schedules.patterns.match_attention import find_attention
 
 ROWS, KEYS, SIZE, VALUE, HEADS = 45, 1500, 24, 20, 2
 FORMS = ("where", "reversed", "padded", "added", "scaled", "clipped")

@@ -16,11 +16,11 @@ from tvm import te, tirx
 
 from relay_passes.transform import StitchOps
 from tir_schedules import ApplyStitchSchedules
-from tir_schedules.analysis.atoms import Atom
-from tir_schedules.analysis.expr import Tensor
-from tir_schedules.cpu.overwrite import refuse_overwrite
-from tir_schedules.cpu.plan import Plan
+from tir_schedules.analysis.iteration_space import Atom
+from tir_schedules.cpu.facts.overwrite import refuse_overwrite
+from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.kernel_ir.expr import Tensor
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 from tvm_stitch.packing import packed

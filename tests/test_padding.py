@@ -22,10 +22,10 @@ from tvm import relax, tirx
 from zoo.graph import Graph
 
 from relay_passes.transform import PackWeights
-from tir_schedules.analysis.atoms import Atom
-from tir_schedules.analysis.expr import Axis, AxisRef, Const, Expr, Op
-from tir_schedules.cpu import padding
-from tir_schedules.cpu.row_blocks import rows_of
+from tir_schedules.analysis.iteration_space import Atom
+from tir_schedules.cpu.decide.row_blocks import rows_of
+from tir_schedules.cpu.facts import padding
+from tir_schedules.kernel_ir.expr import Axis, AxisRef, Const, Expr, Op
 
 DEPTH = 16  # channels read
 

@@ -13,7 +13,7 @@ from random_devices import small_device
 from test_elementwise_code import run
 from tvm import te, tirx
 
-from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
 

@@ -14,7 +14,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
-from relay_passes.plan_memory import PLACE, _offsets, _Span
+from relay_passes.memory.plan_memory import PLACE, _offsets, _Span
 from relay_passes.transform import PlanMemory
 from tvm_stitch.memory import _STORAGE, _calls, peak_bytes
 

@@ -18,7 +18,7 @@ from zoo.graph import Graph
 
 import tvm_stitch
 from relay_passes.transform import PackWeights, PointwiseProducts
-from tir_schedules.cpu.accept import accepted_plan
+from tir_schedules.cpu.accept.acceptance import accepted_plan
 from tvm_stitch.frontend import import_model
 
 

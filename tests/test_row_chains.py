@@ -17,15 +17,15 @@ from test_pack_weights import checked
 from zoo.graph import Graph as Onnx
 
 import tvm_stitch
-from relay_passes.group import Group
-from relay_passes.product_judge import Judged, ProductJudge
-from tir_schedules.analysis.stage import Kernel
-from tir_schedules.analysis.summary import COMPUTE
-from tir_schedules.cpu.accept import accepted_plan
-from tir_schedules.cpu.handover import fresh_ns, handover_ns
-from tir_schedules.cpu.plan import Plan
-from tir_schedules.cpu.row_blocks import rows_of
-from tir_schedules.cpu.row_chains import row_chain
+from relay_passes.cost.contraction_cost import Judged, ProductJudge
+from relay_passes.graph.group import Group
+from tir_schedules.analysis.kernel_facts import COMPUTE
+from tir_schedules.cpu.accept.acceptance import accepted_plan
+from tir_schedules.cpu.cost.core_transfer import fresh_ns, handover_ns
+from tir_schedules.cpu.decide.row_blocks import rows_of
+from tir_schedules.cpu.decide.row_chains import row_chain
+from tir_schedules.cpu.plan.kernel_plan import Plan
+from tir_schedules.kernel_ir.stage import Kernel
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 from tvm_stitch.packing import packed

@@ -12,9 +12,9 @@ from stitch_tir import statements
 from test_elementwise_code import run
 from tvm import relax, te, tirx
 
-from relay_passes.pack_weights import PackWeights
-from tir_schedules.cpu.plan import LoopGroup, Phase, Plan
-from tir_schedules.cpu.row_packing import packable
+from relay_passes.rewrites.pack_weights import PackWeights
+from tir_schedules.cpu.decide.row_packing import packable
+from tir_schedules.cpu.plan.kernel_plan import LoopGroup, Phase, Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
 ALIASING = replace(sc.device(2).profile, aliasing_ns=1.0)

@@ -16,9 +16,9 @@ from test_pack_weights import checked
 from tvm import tirx
 from zoo.graph import Graph as Onnx
 
-from tir_schedules.cpu.accept import accepted_plan, refuse_products
-from tir_schedules.cpu.inspect import guarded_windows, strided_depths
-from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.accept.acceptance import accepted_plan, refuse_products
+from tir_schedules.cpu.accept.inspect import guarded_windows, strided_depths
+from tir_schedules.cpu.plan.kernel_plan import Plan
 
 BARRIER = "pragma_parallel_barrier_when_finish"
 

@@ -10,11 +10,11 @@ import stitch_case as sc
 from test_elementwise_code import run, scheduled
 from tvm import te, tirx
 
-from tir_schedules.analysis.expr import NEVER_ABOVE_ZERO, walk
-from tir_schedules.analysis.inline import inline_stages
-from tir_schedules.analysis.sign import mark_signs
-from tir_schedules.analysis.summary import summarize
-from tir_schedules.analysis.widen import widen
+from tir_schedules.analysis.kernel_facts import summarize
+from tir_schedules.kernel_ir.expr import NEVER_ABOVE_ZERO, walk
+from tir_schedules.rewrites.inline import inline_stages
+from tir_schedules.rewrites.mark_signs import mark_signs
+from tir_schedules.rewrites.widen import widen
 
 
 def less_the_largest(shape: tuple[int, int], scale: float, other: float, whole: bool = True):

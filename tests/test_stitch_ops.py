@@ -20,8 +20,8 @@ from tvm.script import tirx as T
 
 import relay_passes as relay
 import tir_schedules
-from relay_passes.fusion_plan import FusionPlan
-from relay_passes.legality import refuse_node
+from relay_passes.graph.fusion_plan import FusionPlan
+from relay_passes.graph.legality import refuse_node
 from tir_schedules.fuel import Fuel, burning
 
 ROWS, COLUMNS = rm.ROWS, rm.COLUMNS

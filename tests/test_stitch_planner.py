@@ -14,16 +14,16 @@ from tvm.relax import op
 
 import relay_passes as relay
 import tvm_stitch
-from relay_passes.delta import Delta
+from relay_passes.cost.fusion_units import Units
+from relay_passes.cost.group_cost import FastJudge
+from relay_passes.cost.structure_key import Skeletons
+from relay_passes.cost.traffic_cost import Delta
 from relay_passes.explorer import Dag, Pattern
-from relay_passes.fusion_plan import FusionPlan
-from relay_passes.group import Group
-from relay_passes.judge import FastJudge
-from relay_passes.legalize import LEGALIZATIONS
-from relay_passes.op_graph import OpGraph
-from relay_passes.skeleton import Skeletons
-from relay_passes.stitch_planner import StitchPlanner, settle
-from relay_passes.units import Units
+from relay_passes.fusion.planner import StitchPlanner, settle
+from relay_passes.graph.fusion_plan import FusionPlan
+from relay_passes.graph.group import Group
+from relay_passes.graph.op_graph import OpGraph
+from relay_passes.rewrites.legalize import LEGALIZATIONS
 
 SHAPE = (512, 1024)
 

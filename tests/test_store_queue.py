@@ -8,7 +8,7 @@ from test_convolution_property import square
 from test_windows import Image, assert_right, emitted
 from tvm import te, tirx
 
-from tir_schedules.cpu.plan import Phase, Plan
+from tir_schedules.cpu.plan.kernel_plan import Phase, Plan
 from tir_schedules.cpu.template import plan_prim_func
 
 

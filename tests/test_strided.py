@@ -14,7 +14,7 @@ from test_pack_weights import checked
 from tvm import te, tirx
 from zoo.graph import Graph
 
-from tir_schedules.cpu.strided import registers_of
+from tir_schedules.cpu.emit.strided import registers_of
 
 STEPS = [-8, -5, -3, -2, -1, 2, 3, 4, 7, 8]
 

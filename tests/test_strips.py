@@ -10,12 +10,12 @@ import stitch_case as sc
 from test_elementwise_code import run, scheduled
 from tvm import te, tirx
 
-from tir_schedules.cpu import latency, strips
-from tir_schedules.cpu.accept import refuse_plan
-from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.accept.acceptance import refuse_plan
+from tir_schedules.cpu.cost import latency, strips
+from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import plan_prim_func
 from tir_schedules.device import Device
-from tir_schedules.profile import default_profile
+from tir_schedules.device.profile import default_profile
 
 DEVICE = replace(sc.device(2), l2_bytes=1 << 20)
 

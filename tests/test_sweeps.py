@@ -13,8 +13,8 @@ import stitch_case as sc
 from stitch_tir import ARITHMETIC, statements
 from tvm import ir, s_tir, te, tirx
 
-from tir_schedules.cpu.plan import Plan
-from tir_schedules.cpu.sweeps import sweeper, sweeps
+from tir_schedules.cpu.decide.next_tile_prefetch import sweeper, sweeps
+from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
 DEVICE = replace(sc.device(2), vector_bytes=64, l2_bytes=128 << 10)

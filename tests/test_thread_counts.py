@@ -12,10 +12,11 @@ from test_chains import kernels
 from tvm import te
 
 import tvm_stitch
-from tir_schedules.cpu import loops, nest
-from tir_schedules.cpu.accept import accepted_plan
-from tir_schedules.cpu.inspect import guarded_windows
-from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.accept.acceptance import accepted_plan
+from tir_schedules.cpu.accept.inspect import guarded_windows
+from tir_schedules.cpu.decide import loop_nests as loops
+from tir_schedules.cpu.emit import nest
+from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import plan_prim_func
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from test_elementwise_code import run
 from tvm import te, tirx
 
-from tir_schedules.cpu import storage
-from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.decide.tile_sharing import shared_tiles
+from tir_schedules.cpu.emit import storage
+from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
-from tir_schedules.cpu.tile_sharing import shared_tiles
 
 DEVICE = replace(sc.device(2), vector_bytes=64)
 

@@ -11,7 +11,7 @@ from stitch_tir import is_vector, statements
 from test_elementwise_code import run
 from tvm import te, tirx
 
-from tir_schedules.cpu.plan import Plan
+from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
 WIDE = replace(sc.device(2), vector_bytes=64)

@@ -13,10 +13,10 @@ from test_stitch_planner import names, outer_product_read_twice, planned
 from tvm import tirx
 
 import tvm_stitch
-from relay_passes.fusion_plan import FusionPlan
-from relay_passes.take_apart import take_apart
+from relay_passes.fusion.take_apart import take_apart
+from relay_passes.graph.fusion_plan import FusionPlan
 from tir_schedules import apply
-from tir_schedules.cpu import emit_expr
+from tir_schedules.cpu.emit import expr as emit_expr
 from tvm_stitch.cli import main
 from tvm_stitch.report import Report
 

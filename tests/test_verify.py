@@ -14,8 +14,8 @@ from tvm import tirx
 from zoo.graph import Graph
 
 import tvm_stitch
-from relay_passes import lifetimes, plan_memory
-from tir_schedules.cpu import emit_expr
+from relay_passes.memory import lifetimes, plan_memory
+from tir_schedules.cpu.emit import expr as emit_expr
 from tvm_stitch.cli import main
 from tvm_stitch.verification import replay
 

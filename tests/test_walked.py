@@ -13,8 +13,8 @@ from test_elementwise_code import run
 from test_sweeps import DEVICE, lines_fetched, lines_of, planned, weighted
 from tvm import te, tirx
 
-from tir_schedules.cpu.latency import estimate
-from tir_schedules.cpu.plan import Phase
+from tir_schedules.cpu.cost.latency import estimate
+from tir_schedules.cpu.plan.kernel_plan import Phase
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
 HEADS, ROWS, SIZE = 6, 160, 32

@@ -14,7 +14,7 @@ from tvm import relax
 from tvm.relax import op
 
 import tvm_stitch
-from relay_passes import fold_small
+from relay_passes.rewrites import fold_small
 from tvm_stitch.frontend import fold_scales
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.verification.kernels import Finding

@@ -18,8 +18,8 @@ from test_elementwise_code import run
 from test_pack_weights import checked
 from tvm import te, tirx
 
-from tir_schedules.cpu.accept import accepted_plan
-from tir_schedules.cpu.plan import LoopGroup, Plan
+from tir_schedules.cpu.accept.acceptance import accepted_plan
+from tir_schedules.cpu.plan.kernel_plan import LoopGroup, Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
 DEVICE = sc.device(2)

@@ -17,9 +17,8 @@ from tvm.ir import IRModule
 from zoo.graph import Graph
 
 import tvm_stitch
-from relay_passes.convolution import Window
-from relay_passes.transform import PackWeights
-from relay_passes.winograd import (
+from relay_passes.rewrites.convolution import Window
+from relay_passes.rewrites.winograd import (
     FOUR,
     TWO,
     Filtering,
@@ -28,6 +27,7 @@ from relay_passes.winograd import (
     transform_kernel,
     transformed_kernel,
 )
+from relay_passes.transform import PackWeights
 from tir_schedules.cpu.template import schedule_prim_func
 from tvm_stitch import targets
 

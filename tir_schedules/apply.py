@@ -10,13 +10,13 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 from tvm.target import Target
 
-from .alignment import drop_alignment
-from .bounded import bounded
-from .cpu.inspect import scalar_loops, untiled_products
-from .cpu.plan import Plan
-from .cpu.planner import runs_serial
+from .cpu.accept.inspect import scalar_loops, untiled_products
+from .cpu.decide.planner import runs_serial
+from .cpu.plan.kernel_plan import Plan
 from .cpu.template import emit_plan, plan_prim_func
 from .device import Device
+from .fallback.alignment import drop_alignment
+from .fallback.bounded import bounded
 from .fuel import is_out, spend
 
 logger = logging.getLogger("tvm_stitch.schedule")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from relay_passes.fusion_plan import Forecast
+from relay_passes.graph.fusion_plan import Forecast
 
 # One standard deviation of predicted over measured times, as a factor (docs/results/predicted.md);
 # products and convolutions are predicted from their multiply-adds alone.

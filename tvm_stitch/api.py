@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm.target import Target
 
-from tir_schedules.analysis.stage import Kernel
+from tir_schedules.kernel_ir.stage import Kernel
 from tvm_stitch import pipeline
 from tvm_stitch.advice import Advice
 from tvm_stitch.build import Request, build, legalizing, lower, understand

@@ -10,7 +10,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import Sequential
 
 from relay_passes.transform import PlanMemory
-from tir_schedules.analysis.expr import dtype_bytes
+from tir_schedules.kernel_ir.expr import dtype_bytes
 
 _IN_PLACE = "relax.call_tir_inplace"
 _TENSOR, _STORAGE = "relax.builtin.alloc_tensor", "relax.memory.alloc_storage"

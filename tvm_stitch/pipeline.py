@@ -12,9 +12,9 @@ from tvm.ir.transform import Pass, Sequential
 from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 from tvm.target import Target
 
-from relay_passes.fusion_plan import FusionPlan
-from relay_passes.named_legalize import REFUSALS
-from relay_passes.take_apart import NOTHING, Apart, KeepAlone
+from relay_passes.fusion.take_apart import NOTHING, Apart, KeepAlone
+from relay_passes.graph.fusion_plan import FusionPlan
+from relay_passes.rewrites.named_legalize import REFUSALS
 from relay_passes.transform import (
     FoldSmallConstants,
     NamedLegalize,
@@ -24,8 +24,8 @@ from relay_passes.transform import (
 )
 from tir_schedules import ApplyStitchSchedules, DropAlignment
 from tir_schedules.device import Device
+from tir_schedules.device.profile import Profile
 from tir_schedules.fuel import spend, unnoted
-from tir_schedules.profile import Profile
 from tvm_stitch.errors import StitchError
 from tvm_stitch.lowered_report import build_report
 from tvm_stitch.report import Report

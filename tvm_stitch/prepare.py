@@ -9,7 +9,7 @@ from tvm import ir, relax, te, tirx
 from tvm.ir import IRModule
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from relay_passes.weights import static_shape
+from relay_passes.rewrites.weights import static_shape
 from tir_schedules.fuel import spend
 from tvm_stitch.frontend.fold_weights import Layout
 from tvm_stitch.frontend.layout_step import LayoutStep, layout_step

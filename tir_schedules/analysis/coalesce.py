@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .atoms import Access, Atom, Edge, Node, Space
-from .expr import AxisRef, Load, Op, walk
+from ..kernel_ir.expr import AxisRef, Load, Op, walk
+from .iteration_space import Access, Atom, Edge, Node, Space
 
 
 def coalesce(space: Space) -> Space:

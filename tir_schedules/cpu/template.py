@@ -7,14 +7,14 @@ from types import MappingProxyType
 
 from tvm import tirx
 
-from ..analysis.expr import Tensor
-from ..analysis.parse import read_prim_func
-from ..analysis.stage import Refusal
 from ..device import Device
+from ..kernel_ir.expr import Tensor
+from ..kernel_ir.parse import read_prim_func
+from ..kernel_ir.stage import Refusal
 from ..vector_math import materialise_lets
-from .emit_func import emit_prim_func
-from .plan import Plan
-from .planner import plan_kernel
+from .decide.planner import plan_kernel
+from .emit.function import emit_prim_func
+from .plan.kernel_plan import Plan
 
 _MAX_ELEMENTS = 2**31 - 1  # positions are 32-bit
 

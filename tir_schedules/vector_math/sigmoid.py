@@ -6,7 +6,16 @@ leaves the normal range while the quotient underflows gradually in the one divis
 
 from tvm.ir import Expr
 
-from .bindings import EXPONENT_BIAS, ROUND_F32, Bindings, at_least, at_most, f32, fma, horner
+from .bindings import (
+    EXPONENT_BIAS,
+    ROUND_F32,
+    Bindings,
+    at_least,
+    at_most,
+    f32,
+    fma,
+    horner,
+)
 from .bindings import low_bits_as_exponent as power_of_two
 from .exponential import EXP, LN2_HIGH, LN2_LOW, LOG2_E
 

@@ -9,7 +9,12 @@ import argparse
 from pathlib import Path
 
 import tvm_stitch
-from tvm_stitch.cli.options import add_compile_options, add_fuel, compile_options, parse_seconds
+from tvm_stitch.cli.options import (
+    add_compile_options,
+    add_fuel,
+    compile_options,
+    parse_seconds,
+)
 
 
 def add_parser(commands) -> None:

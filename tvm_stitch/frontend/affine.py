@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import relax
 
-from relay_passes.convolution import SPATIAL, TRANSPOSED
-from relay_passes.weights import static_shape
+from relay_passes.rewrites.convolution import SPATIAL, TRANSPOSED
+from relay_passes.rewrites.weights import static_shape
 
 # Readers of a variable; None is the function's result.
 Readers = dict[relax.Var, list[relax.Binding | None]]

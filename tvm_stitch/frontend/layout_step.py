@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import relax, te, tirx, topi
 
-from relay_passes.weights import static_shape
+from relay_passes.rewrites.weights import static_shape
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from tvm import relax
 
-from relay_passes.weights import static_shape
+from relay_passes.rewrites.weights import static_shape
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.relax_values import Values, is_integer, op_name
 

@@ -20,7 +20,12 @@ from tvm_stitch.frontend.relax_bounds import bound_inputs
 from tvm_stitch.frontend.relax_sizes import check_sizes
 from tvm_stitch.frontend.relax_values import Values
 from tvm_stitch.frontend.shapes import check_requested
-from tvm_stitch.frontend.to_relax import CONSTANT_INTEGERS, aligned, output_types, tensor_spec
+from tvm_stitch.frontend.to_relax import (
+    CONSTANT_INTEGERS,
+    aligned,
+    output_types,
+    tensor_spec,
+)
 
 ToNumpy = Callable[[object], np.ndarray]
 

@@ -15,7 +15,7 @@ from tvm import relax
 from tvm.ir import IRModule
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
-from relay_passes.named_legalize import REFUSALS
+from relay_passes.rewrites.named_legalize import REFUSALS
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.dedupe import rename_inputs
 from tvm_stitch.frontend.fold_scales import fold_scales

@@ -16,7 +16,7 @@ from torch.export.graph_signature import InputKind
 from tvm import relax
 from tvm.relax.frontend.torch import exported_program_translator
 
-from relay_passes.named_legalize import REFUSALS
+from relay_passes.rewrites.named_legalize import REFUSALS
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.relax_import import finish

@@ -17,14 +17,14 @@ import tvm
 from tvm import relax, te, tirx, topi
 from tvm.ir import IRModule
 
-from tir_schedules.cpu.contraction import lanes_of
-from tir_schedules.cpu.plan import Plan
-from tir_schedules.cpu.row_blocks import most_rows
-from tir_schedules.cpu.row_packing import packable
+from tir_schedules.cpu.decide.row_blocks import most_rows
+from tir_schedules.cpu.decide.row_packing import packable
+from tir_schedules.cpu.facts.register_tile import lanes_of
+from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 from tir_schedules.device import Device
-from tir_schedules.host import host_name
-from tir_schedules.profile import OP_KINDS, Bandwidth, Profile
+from tir_schedules.device.host import host_name
+from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile
 from tvm_stitch import api, targets
 
 _F32 = 4

@@ -13,7 +13,7 @@ import numpy as np
 import tvm_ffi
 from tvm import tirx
 
-from tir_schedules.analysis.expr import dtype_bytes
+from tir_schedules.kernel_ir.expr import dtype_bytes
 from tvm_stitch.runtime.link import call_compiler
 
 # Of every byte. As floats they are NaN, and a large number: 1.3e36, or 61,000 in half precision.

@@ -11,7 +11,13 @@ from tvm import relax, tirx
 from tvm.ir import IRModule
 
 from tvm_stitch.verification.ops import Arrays, Operators
-from tvm_stitch.verification.program import Program, Step, Value, kernel_names, read_function
+from tvm_stitch.verification.program import (
+    Program,
+    Step,
+    Value,
+    kernel_names,
+    read_function,
+)
 
 _PERTURBED = 3  # times that inputs are changed in their last digit
 

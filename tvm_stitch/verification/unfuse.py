@@ -13,7 +13,7 @@ from pathlib import Path
 from tvm import tirx
 from tvm.ir import IRModule
 
-from relay_passes.take_apart import NOTHING, Apart
+from relay_passes.fusion.take_apart import NOTHING, Apart
 from tvm_stitch.build import Lowered, Request, build, lower
 from tvm_stitch.errors import StitchError
 from tvm_stitch.report import Unfused

@@ -16,7 +16,13 @@ from tvm_stitch.runtime.buffers import view
 from tvm_stitch.runtime.dtypes import numpy_dtype
 from tvm_stitch.verification.judge import worst_of
 from tvm_stitch.verification.ops import Arrays, Operators
-from tvm_stitch.verification.program import Program, Step, Value, kernel_names, read_function
+from tvm_stitch.verification.program import (
+    Program,
+    Step,
+    Value,
+    kernel_names,
+    read_function,
+)
 from tvm_stitch.verification.reference import perturbed
 
 

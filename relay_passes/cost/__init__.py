@@ -1,0 +1,1 @@
+"""What sets of ops cost as kernels, from fast to exact."""

@@ -1,0 +1,35 @@
+"""What a plan's time is predicted to be, before anything is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tir_schedules.cpu.cost.latency import arithmetic_ns
+from tir_schedules.device import Device
+from tir_schedules.kernel_ir.stage import Kernel
+
+from ..explorer.dag import Nodes
+from ..graph.fusion_plan import Forecast
+from .fusion_units import Units
+from .group_cost import ExactJudge
+
+
+def forecast(kernels: Iterable[Nodes], units: Units, exact: ExactJudge, device: Device) -> Forecast:
+    """Return the forecast of a plan: `kernels` of several units, all other units on their own."""
+    chosen = [kernel for kernel in kernels if kernel]
+    able = [n for n, unit in enumerate(units.units) if unit.refusal is None]
+    alone = {n: exact.judge(frozenset((n,)))[1] for n in able}
+    taken = {n for kernel in chosen for n in kernel}
+    together = sum(exact.judge(kernel)[1] for kernel in chosen)
+    together += sum(ns for n, ns in alone.items() if n not in taken)
+    rest, opaque = 0.0, 0
+    for unit in units.units:
+        nodes = [n for n in unit.group.nodes if n.op_class != "alias" and not n.is_constant]
+        if unit.refusal is None or not nodes or any(n.is_result for n in nodes):
+            continue
+        if all(isinstance(n.kernel, Kernel) for n in nodes):
+            spent = sum(arithmetic_ns(n.kernel.stages, device) for n in nodes)
+            rest += len(nodes) * device.profile.call_ns + spent / device.threads
+        else:
+            opaque += 1
+    return Forecast(sum(alone.values()), together, rest, opaque)

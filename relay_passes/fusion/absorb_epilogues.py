@@ -1,0 +1,59 @@
+"""Which ops may run in the registers of a matrix product or convolution, behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tir_schedules.analysis.kernel_facts import EXPENSIVE, INJECTIVE, LIGHT
+
+from ..graph.group import Group
+from ..graph.legality import refuse_merge, refuse_node
+from ..graph.op_graph import OpNode
+
+
+def absorb_epilogues(
+    anchor: OpNode, home: dict[int, Group], spend: Callable[[Sequence[OpNode]], bool]
+) -> None:
+    """Give a compute-intensive op its epilogue, as far as it reaches without a cycle.
+
+    `home` has each op's group and is changed; `spend` is asked before each join of ops.
+    """
+    grown = True
+    while grown:
+        grown = False
+        for node in epilogue_candidates(home[id(anchor)], anchor):
+            mine, other = home[id(anchor)], home[id(node)]
+            if len(other.nodes) > 1 or refuse_merge(mine, other, home) is not None:
+                continue
+            if not spend([anchor, node]):
+                return
+            union = mine.union(other)
+            for member in union.nodes:
+                home[id(member)] = union
+            grown = True
+
+
+def epilogue_candidates(group: Group, anchor: OpNode) -> list[OpNode]:
+    """Return ops that read the group point for point: element-wise ones, or a change of layout.
+
+    A change of layout must be the only reader of its value: the tile is stored from there.
+    """
+    members = {id(n) for n in group.nodes}
+    out: dict[int, OpNode] = {}
+    for node in group.nodes:
+        for reader in node.consumers:
+            if id(reader) not in members and _fits(node, reader, anchor):
+                out[id(reader)] = reader
+    return sorted(out.values(), key=lambda n: n.index)
+
+
+def _fits(node: OpNode, reader: OpNode, anchor: OpNode) -> bool:
+    if refuse_node(reader) is not None or len(reader.outputs) != 1 or len(node.outputs) != 1:
+        return False
+    if reader.outputs[0].elements != anchor.outputs[0].elements:
+        return False
+    if reader.op_class in (LIGHT, EXPENSIVE):
+        return True
+    if reader.op_class != INJECTIVE or node.escapes or len(node.consumers) != 1:
+        return False
+    return sum(t is node.outputs[0] for t in reader.inputs) == 1

@@ -1,0 +1,83 @@
+"""Ops before a product, and those behind it beyond its epilogue, in the product's own kernel.
+
+LayerNorm behind a projection is the case of every transformer (oneDNN Graph Compiler, arXiv
+2301.01333, section 4: anchors of pre- and post-ops). Where tiles that hold what they need fit the
+cache and are enough, it never leaves them; otherwise the op is a phase of its own in the same
+parallel region (AStitch, section 4: global scheme).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tir_schedules.analysis.kernel_facts import COMPUTE
+
+from ..graph.group import Group
+from ..graph.legality import refuse_node
+from ..graph.op_graph import OpGraph, OpNode
+from .merge_groups import union_of
+
+_REACH = 32  # ops before or behind a product that are looked at
+
+
+def row_epilogues(graph: OpGraph, home: dict[int, Group]) -> Iterator[list[OpNode]]:
+    """Return products with the ops behind them, up to the next product."""
+    for node, group in _products(graph, home):
+        legal: list[OpNode] = []
+        for each in _behind(group, home):
+            if union_of([node, *legal, each], home) is not None:
+                legal.append(each)
+        if legal:
+            yield [node, *legal]
+
+
+def prologues(graph: OpGraph, home: dict[int, Group]) -> Iterator[list[OpNode]]:
+    """Return products with the ops before them that nothing else reads."""
+    for node, group in _products(graph, home):
+        if before := _before(group, home):
+            yield [*before, node]
+
+
+def _products(graph: OpGraph, home: dict[int, Group]) -> Iterator[tuple[OpNode, Group]]:
+    """Return each group that has a product once, and its first one."""
+    seen: set[int] = set()
+    for node in graph.nodes:
+        group = home[id(node)]
+        if node.op_class == COMPUTE and id(group) not in seen:
+            seen.add(id(group))
+            yield node, group
+
+
+def _behind(group: Group, home: dict[int, Group]) -> list[OpNode]:
+    """Return the ops that a group's results reach through no other product, in order."""
+    found: dict[int, OpNode] = {}
+    queue = [c for n in group.nodes for c in n.consumers]
+    while queue and len(found) < _REACH:
+        node = queue.pop(0)
+        if home[id(node)] is not group and id(node) not in found and _is_free(node, home):
+            found[id(node)] = node
+            queue += node.consumers
+    return sorted(found.values(), key=lambda n: n.index)
+
+
+def _before(group: Group, home: dict[int, Group]) -> list[OpNode]:
+    """Return the ops of which each is read by the group and by others of them only, in order."""
+    inside = {id(n) for n in group.nodes}
+    found: list[OpNode] = []
+    queue = [p for n in group.nodes for p in n.producers]
+    while queue and len(found) < _REACH:
+        node = queue.pop(0)
+        if id(node) in inside or node.escapes or not _is_free(node, home):
+            continue
+        if all(id(c) in inside for c in node.consumers):
+            inside.add(id(node))
+            found.append(node)
+            queue += node.producers
+    return sorted(found, key=lambda n: n.index)
+
+
+def _is_free(node: OpNode, home: dict[int, Group]) -> bool:
+    """Return whether an op may join a kernel and is in none that has a product."""
+    if refuse_node(node) is not None:
+        return False
+    return all(n.op_class != COMPUTE for n in home[id(node)].nodes)

@@ -1,0 +1,108 @@
+"""Recompute a cheap producer in each kernel that reads it, where that beats storing its result.
+
+The tensor is then never written: its kernel loses an output, or is gone. Only for light ops whose
+own inputs are in memory anyway, and only if every reader takes its copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tir_schedules.analysis.kernel_facts import COMPUTE, LIGHT
+from tir_schedules.fuel import spend
+from tir_schedules.kernel_ir.expr import Tensor
+
+from ..cost.group_cost import ExactJudge
+from ..cost.traffic_cost import Delta
+from ..graph.fusion_plan import homes
+from ..graph.group import Group
+from ..graph.legality import refuse_node
+from ..graph.op_graph import OpGraph, OpNode
+
+_MOST_READERS = 3
+# Worth it from a twentieth of the time on: below, the evaluator can't tell.
+_GAIN = 0.95
+# What the delta-evaluator says of a tensor may be that much less than the latency-evaluator.
+_MARGIN = 2.0
+
+
+def recompute(
+    graph: OpGraph, groups: Sequence[Group], exact: ExactJudge, delta: Delta
+) -> list[Group]:
+    """Return the groups with cheap ops copied into their readers where that is predicted to pay."""
+    return _Copies(graph, groups, exact, delta).run()
+
+
+class _Copies:
+    def __init__(
+        self, graph: OpGraph, groups: Sequence[Group], exact: ExactJudge, delta: Delta
+    ) -> None:
+        self._graph, self._exact, self._delta = graph, exact, delta
+        self._home = homes(groups)
+        self._known: dict[int, tuple[Group, frozenset[int]]] = {}  # with groups, so that ids last
+        self._pinned: set[int] = set()  # tensors that copies read: they must stay in memory
+
+    def run(self) -> list[Group]:
+        for node in self._graph.nodes:
+            readers = self._readers(node)
+            if readers:
+                self._try(node, readers)
+        left = {id(group): group for group in self._home.values()}
+        return [group for group in left.values() if group.nodes]
+
+    def _readers(self, node: OpNode) -> list[Group]:
+        """Return the other groups that read a node which may be copied, none if it may not be."""
+        if node.op_class != LIGHT or refuse_node(node) or node.escapes or len(node.outputs) != 1:
+            return []
+        if any(c.op_class == "alias" for c in node.consumers):
+            return []
+        home = self._home[id(node)]
+        if id(node.outputs[0]) in self._pinned or any(n.op_class == COMPUTE for n in home.nodes):
+            return []
+        others = {id(g): g for c in node.consumers if (g := self._home[id(c)]) is not home}
+        readers = list(others.values())
+        able = len(readers) <= _MOST_READERS and all(map(_takes_copies, readers))
+        return readers if able and all(map(self._in_memory, node.inputs)) else []
+
+    def _in_memory(self, tensor: Tensor) -> bool:
+        maker = self._graph.maker(tensor)
+        return maker is None or id(tensor) in self._outputs(self._home[id(maker)])
+
+    def _outputs(self, group: Group) -> frozenset[int]:
+        """Return the ids of a group's outputs, found once."""
+        if id(group) not in self._known:
+            self._known[id(group)] = group, frozenset(map(id, group.outputs()))
+        return self._known[id(group)][1]
+
+    def _try(self, node: OpNode, readers: list[Group]) -> None:
+        home = self._home[id(node)]
+        before = self._total([home, *readers])
+        if before is None or self._most(node, readers) < (1.0 - _GAIN) * before:
+            return
+        grown = [reader.with_copy(node) for reader in readers]
+        less = home.without(node)
+        after = self._total([*([less] if less.nodes else []), *grown])
+        if after is None or after > _GAIN * before or not spend("recompute", node.var.name):
+            return
+        self._pinned |= {id(t) for t in node.inputs}
+        for old, new in zip((home, *readers), (less, *grown), strict=True):
+            for member in old.nodes:
+                if self._home[id(member)] is old:
+                    self._home[id(member)] = new
+
+    def _most(self, node: OpNode, readers: list[Group]) -> float:
+        """Return the most that copies can save: the tensor, written and read, or a whole kernel."""
+        home = self._home[id(node)]
+        crossings = (1 + len(readers)) * self._delta.crossing_ns(node.outputs[0])
+        alone = self._exact.group(home)[1] if len(home.nodes) == 1 else 0.0
+        return _MARGIN * crossings + alone
+
+    def _total(self, groups: list[Group]) -> float | None:
+        answers = [self._exact.group(group) for group in groups]
+        if any(reason is not None for reason, _ in answers):
+            return None
+        return sum(ns for _, ns in answers)
+
+
+def _takes_copies(group: Group) -> bool:
+    return all(n.op_class != COMPUTE and refuse_node(n) is None for n in group.nodes)

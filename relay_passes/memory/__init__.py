@@ -1,0 +1,1 @@
+"""Where results live: over operands, and in one arena."""

@@ -1,0 +1,1 @@
+"""Rewrites of Relax: legalisation, layouts, weights in panels, forms of convolutions."""

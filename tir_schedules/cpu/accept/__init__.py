@@ -1,0 +1,1 @@
+"""Whether a plan is one stitched kernel, and what it leaves undone."""

@@ -1,0 +1,1 @@
+"""What plans take: levels of memory, arithmetic, regions, what passes between kernels."""

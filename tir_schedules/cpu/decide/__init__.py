@@ -1,0 +1,1 @@
+"""From facts and costs to a plan: phases, tiles, nests, what is fetched and streamed."""

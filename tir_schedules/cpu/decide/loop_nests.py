@@ -1,0 +1,271 @@
+"""Group the nodes of a phase into loop nests: thread composition, as registers of one vector loop.
+
+Nodes over the same inner atoms share a nest if no value crosses from a finished reduction; a value
+made and read at the same point of one nest never touches memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ...analysis.iteration_space import Atom, Node, Space
+from ...device import Device
+from ..facts import guards
+from ..facts.padding import bounds_of, padding_of
+from ..facts.register_tile import lanes_of, register_tile, runs_on
+from ..facts.vectors import lanes_for, vector_atom
+from ..facts.windows import window_of, window_rows
+from ..plan.kernel_plan import LoopGroup, Phase
+from .epilogues import is_of_product, with_epilogues
+from .row_blocks import rows_of
+from .row_packing import with_rows_apart
+from .transposed import lanes_across, sides
+
+# Outputs are often as far apart as a page is wide, so their lines meet in one set of L1.
+_MOST_STREAMS = 2
+_TRANSPOSED = 8  # from this extent on, a transposed read is worth blocking
+
+
+class _Nest:
+    def __init__(self, node: Node, dims: tuple[Atom, ...], vector: Atom | None) -> None:
+        self.nodes, self.dims, self.vector = [node], dims, vector
+
+
+def group_loops(
+    nodes: tuple[Node, ...], space: Space, phase: Phase, device: Device
+) -> tuple[LoopGroup, ...]:
+    """Return loop nests in execution order."""
+    nests: list[_Nest] = []
+    home: dict[int, int] = {}
+    for node in nodes:
+        inside = phase.inside(node.atoms)
+        vector = vector_atom(node, inside)
+        first = _earliest(node, space, home, inside)
+        for position in range(first, len(nests)):
+            if _is_crowded(nests[position], node, space):
+                continue
+            if set(node.reduced) & set(inside) and is_of_product(nests[position].nodes, space):
+                continue  # accumulators are made into it: a reduction would keep it from them
+            if _join(nests[position], node, inside, vector):
+                break
+        else:
+            position = len(nests)
+            nests.append(_Nest(node, _order(node, inside, vector), vector))
+        home[id(node)] = position
+    groups = with_epilogues([_finish(nest, phase, device) for nest in nests], space, phase, device)
+    groups = tuple(_with_long_rows(group, phase, device) for group in groups)
+    return tuple(with_rows_apart(group, phase, device) for group in groups)
+
+
+def _is_crowded(nest: _Nest, node: Node, space: Space) -> bool:
+    """Return whether `node` adds one more stream of stores and shares no value with the nest."""
+    outputs = {id(t) for t in space.kernel.outputs}
+    streams = [n for n in nest.nodes if id(n.stage.out) in outputs]
+    if len(streams) < _MOST_STREAMS or id(node.stage.out) not in outputs:
+        return False
+    members = {id(n) for n in nest.nodes}
+    return not any(id(e.producer) in members for e in space.incoming.get(id(node), ()))
+
+
+def _earliest(node: Node, space: Space, home: dict[int, int], inside: tuple[Atom, ...]) -> int:
+    first = 0
+    for edge in space.incoming.get(id(node), ()):
+        if id(edge.producer) not in home:
+            continue
+        same_point = not edge.producer.reduced and not edge.loose
+        same_point = same_point and set(edge.producer.atoms) >= set(inside)
+        first = max(first, home[id(edge.producer)] + (0 if same_point else 1))
+    return first
+
+
+def _order(node: Node, inside: tuple[Atom, ...], vector: Atom | None) -> tuple[Atom, ...]:
+    """Return loop order: large strides outside, the vector atom last.
+
+    With reduced lanes, spatial dimensions come first, so that an accumulator lives in registers.
+    Positions that are told apart share what they load: they follow each other.
+    """
+    apart = guards.told_apart(node)
+    rest = sorted((a for a in inside if a is not vector), key=lambda a: a in apart)
+    if vector is not None and vector in node.reduced:
+        spatial = [a for a in rest if a in node.spatial]
+        reduced = sorted((a for a in rest if a in node.reduced), key=lambda a: -_walk(node, a))
+        rest = spatial + reduced
+    elif node.reduced:
+        rest.sort(key=lambda a: -_walk(node, a))
+    return (*rest, vector) if vector is not None else tuple(rest)
+
+
+def _walk(node: Node, atom: Atom) -> int:
+    return max((abs(a.stride(atom) or 0) for a in node.reads.values()), default=0)
+
+
+def _join(nest: _Nest, node: Node, inside: tuple[Atom, ...], vector: Atom | None) -> bool:
+    if set(nest.dims) != set(inside):
+        return False
+    if nest.vector is not vector and vector is not None and nest.vector is not None:
+        return False
+    members = [*nest.nodes, node]
+    lead_vector = nest.vector or vector
+    if _sums_over(members, lead_vector) and any(guards.told_apart(n) for n in members):
+        return False  # positions told apart are emitted inside the strip, sums over lanes around it
+    orders = [nest.dims, _order(node, inside, lead_vector)]
+    for dims in orders:
+        if lead_vector is not None and dims[-1] is not lead_vector:
+            continue
+        if all(_order_allowed(n, dims) for n in members):
+            nest.nodes, nest.dims, nest.vector = members, dims, lead_vector
+            return True
+    return False
+
+
+def _sums_over(nodes: Iterable[Node], atom: Atom | None) -> bool:
+    return any(atom in n.reduced for n in nodes)
+
+
+def _order_allowed(node: Node, dims: tuple[Atom, ...]) -> bool:
+    """Return whether reduced lanes leave a register accumulator: spatial before reduced."""
+    if not dims or dims[-1] not in node.reduced:
+        return True
+    roles = [d in node.reduced for d in dims]
+    return roles == sorted(roles)
+
+
+def _finish(nest: _Nest, phase: Phase, device: Device) -> LoopGroup:
+    nodes, dims = tuple(nest.nodes), nest.dims
+    if len(nodes) == 1:
+        product = _register_tile(nodes[0], dims, phase, device)
+        if product is not None:
+            return product
+        transposed = _transposed(nodes[0], dims, phase, device)
+        if transposed is not None:
+            return transposed
+        window = _window(nodes[0], dims, phase, device)
+        if window is not None:
+            return window
+    last = max(0, len(dims) - 1)
+    if nest.vector is None:
+        return LoopGroup(nodes, dims, 1, last)
+    lanes = lanes_for(nest.nodes, phase.inner_extent(nest.vector), device)
+    if any(guards.cuts(n, nest.vector) is None for n in nodes):
+        lanes = 1
+    if any(guards.cuts(n, nest.vector) for n in nodes) and nest.vector in phase.chunks:
+        lanes = 1
+    level = last
+    if lanes > 1:
+        level = _strip_level(nest, phase)
+    apart = [d for d in phase.whole(dims) if any(d in guards.told_apart(n) for n in nodes)]
+    beside = dims[-1 - len(apart) : -1] == tuple(apart) and not _sums_over(nodes, nest.vector)
+    if lanes > 1 and apart and level == last and beside:
+        level = last - len(apart)
+    if level < last and not any(n.reduced for n in nodes):
+        lanes = min(lanes, device.vector_bytes // 4)
+    return LoopGroup(nodes, dims, lanes, level)
+
+
+def _register_tile(
+    node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device
+) -> LoopGroup | None:
+    """Order a contraction's loops as rows, strip, reduction, lanes."""
+    tile = register_tile(node)
+    if tile is None or tile.lane not in dims or tile.row not in dims:
+        return None
+    if guards.cuts(node, tile.lane) != []:
+        return None
+    outer = [d for d in dims if d in node.spatial and d not in (tile.row, tile.lane)]
+    reduced = [d for d in dims if d in node.reduced]
+    order = (*outer, tile.row, *reduced, tile.lane)
+    lanes = lanes_of(device, phase.inner_extent(tile.lane), node.stage.value.dtype)
+    if lanes == 1:
+        return None
+    rows, chunk = rows_of(tile.row.extent, device), phase.inner_extent(tile.row)
+    if chunk % rows:
+        rows = rows_of(chunk, device)
+    group = LoopGroup((node,), order, lanes, len(outer) + 1, rows)
+    padding = padding_of(group, phase)
+    if padding is None or padding.line is None:
+        return group
+    return replace(group, rows=rows_of(chunk, device, spans=padding.spans()))
+
+
+def _transposed(
+    node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device
+) -> LoopGroup | None:
+    """Order a transposing nest's loops: others, what it is stored along, what it is read along."""
+    found = sides(node, device)
+    if found is None or not set(found) <= set(dims):
+        return None
+    stored, read = found
+    lanes, chunks = lanes_across(node, device), [phase.inner_extent(a) for a in found]
+    if min(chunks) < lanes:
+        return None
+    # A short last chunk reaches back into the one before, which only memory has.
+    ragged = (a.extent % chunk for a, chunk in zip(found, chunks, strict=True))
+    if len(phase.nodes) > 1 and any(ragged):
+        return None
+    order = (*(d for d in dims if d not in (read, stored)), stored, read)
+    return LoopGroup((node,), order, lanes, len(dims) - 1, transposed=True)
+
+
+def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) -> LoopGroup | None:
+    """Order the loops of a reduction over overlapping windows as rows, strip, taps, lanes."""
+    lane = next((d for d in dims if node.store.stride(d) == 1), None)
+    if lane is None or guards.cuts(node, lane) != []:
+        return None
+    window = window_of(node, lane)
+    if window is None or not {window.row, window.tap} <= set(dims):
+        return None
+    if window.tap in phase.chunks:
+        return None  # taps are emitted one by one, in each tile the same
+    lanes = lanes_of(device, phase.inner_extent(lane), node.stage.value.dtype)
+    rows = window_rows(node, window, lane, lanes, phase.inner_extent(window.row), device)
+    if rows == 1:
+        return None
+    outer = [d for d in dims if d in node.spatial and d not in (window.row, lane)]
+    reduced = [d for d in dims if d in node.reduced and d is not window.tap]
+    order = (*outer, window.row, *reduced, window.tap, lane)
+    group = LoopGroup((node,), order, lanes, len(outer) + 1, rows, window=window)
+    settled = bounds_of(node) is None or padding_of(group, phase) is not None
+    return group if settled else None
+
+
+def _with_long_rows(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup:
+    """Let the rows of a register tile run on over the atom outside them where all addresses do."""
+    if not group.is_product or group.epilogue is not None or group.strip_level < 2:
+        return group
+    (node,), row = group.nodes, group.dims[group.strip_level - 1]
+    outer = group.dims[: group.strip_level - 1]
+    beside = next((d for d in outer if runs_on(node, d, row, phase)), None)
+    if beside is None or row in phase.chunks:
+        return group
+    rows = rows_of(phase.inner_extent(beside) * row.extent, device)
+    dims = tuple(d for d in group.dims if d is not beside)
+    level = group.strip_level - 1
+    return replace(group, dims=dims, strip_level=level, rows=rows, beside=beside)
+
+
+def _strip_level(nest: _Nest, phase: Phase) -> int:
+    """Return inside how many loops the strip loop stands."""
+    last = len(nest.dims) - 1
+    first = [i for i, d in enumerate(nest.dims) if any(d in n.reduced for n in nest.nodes)]
+    if not first:
+        return _transposed_level(nest, phase)
+    level = first[0]
+    if level == last or any(nest.vector in n.reduced for n in nest.nodes):
+        return last
+    if not all(set(nest.dims[level:last]) <= set(n.reduced) for n in nest.nodes):
+        return last
+    return level
+
+
+def _transposed_level(nest: _Nest, phase: Phase) -> int:
+    """Return the level of the loop along which some read is contiguous though the lanes are not."""
+    last = len(nest.dims) - 1
+    for node in nest.nodes:
+        for access in node.reads.values():
+            if access.stride(nest.vector) in (0, 1, None):
+                continue
+            for level, dim in enumerate(nest.dims[:last]):
+                if access.stride(dim) == 1 and phase.inner_extent(dim) >= _TRANSPOSED:
+                    return level
+    return last

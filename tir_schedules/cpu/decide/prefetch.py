@@ -1,0 +1,133 @@
+"""Fetch an input ahead of the loop that will need it.
+
+A kernel of several passes reads memory in the first one only; in the others the hardware
+prefetchers fall idle. The next nest that walks an input's elements asks for the next tile's part of
+it. A tile that fills the cache would be pushed out of it by the next one, and a kernel of one pass
+has no such nest: the nest that reads first then asks a few KiB ahead, for arithmetic fills the
+reorder buffer and loads behind it start too late. `scripts/bench_memory.py --sizes memory` shows
+what each gains once `Plan.fetched` is left empty. A product asks for what its lanes read some steps
+later, wherever that is, or for the next panel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+
+from ...analysis.iteration_space import Access
+from ...device import LINE_BYTES
+from ...kernel_ir.expr import Tensor, dtype_bytes
+from ..emit.expr import INDEX
+from ..plan.kernel_plan import LoopGroup, Phase, Plan
+
+_REACH_BYTES = 8 << 10
+# Of a register tile, 14 cycles each. 16 to 24 were best of 12 to 96: products with weights from
+# memory 4 to 10 % faster than with the next panel fetched into L2, ResNet-50 4 %, ViT 2 %.
+_STEPS = 24
+# Of a panel: shorter ones stay in L1, and the next is fetched into L2 if it comes from memory. With
+# 128 steps attention was 2 % slower otherwise, and 4 % without the next one.
+_LEAST_STEPS = 8 * _STEPS
+# Of one row, 4 cycles each: 48 were best of 16 to 96. Zen 4, weights from L3 up to 5 % faster, from
+# memory 2 to 20 %, as busy as it is.
+_ROW_STEPS = 2 * _STEPS
+_TO_L1, TO_L2 = 3, 2  # of llvm.prefetch
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """An access, how many elements ahead of it a nest looks, and into which cache it fetches."""
+
+    access: Access
+    ahead: int
+    cache: int = TO_L2
+
+
+def fetches(group: LoopGroup, phase: Phase, plan: Plan, tensors: Sequence[Tensor]) -> list[Fetch]:
+    """Return what a nest of a phase fetches: `tensors` for the next tile, and its own steps'.
+
+    Nothing with each of its taps if it walks windows.
+    """
+    if group.window is not None:
+        return []
+    out, nests = _steps_ahead(group, plan.space.kernel.inputs), phase.nests()
+    near = [fetch.access for fetch in out]
+    for tensor in tensors:
+        access = first_read(nests, tensor)
+        if access is None or access in near:
+            continue
+        position = next(n for n, g in enumerate(nests) if access in _reads(g))
+        distance, width = tile_step(access, phase), dtype_bytes(tensor.dtype)
+        later = nests[position + 1 :]
+        if group.is_product and nests[position] is group:
+            distance, later = _panel_step(access, group) or distance, (group,)
+        elif len(nests) == 1 or abs(distance) * width > plan.cache_bytes:
+            distance = min(distance, _REACH_BYTES // width)
+            later = nests[position : position + 1]
+        moving = {a for a in access.strides if access.stride(a) and a not in phase.tile}
+        walks = (g for g in later if moving <= set(g.dims) and access.stride(g.dims[-1]) == 1)
+        if distance and next(walks, None) is group:
+            out.append(Fetch(access, distance))
+    return out
+
+
+def tile_step(access: Access, phase: Phase) -> int:
+    """Return the distance in elements to the same place of the next tile, 0 if there is none."""
+    moving = [a for a in phase.tile if access.stride(a)]
+    if not moving or access.opaque:
+        return 0
+    return access.stride(moving[-1]) * phase.chunks.get(moving[-1], 1)
+
+
+def _panel_step(access: Access, group: LoopGroup) -> int:
+    """Return the distance to the next panel that a register tile walks, 0 if it has but one."""
+    outside = [d for d in group.dims[: group.strip_level] if access.stride(d)]
+    return access.stride(outside[-1]) if outside else 0
+
+
+def _steps_ahead(group: LoopGroup, inputs: tuple[Tensor, ...]) -> list[Fetch]:
+    """Return what a product fetches along its lanes: at the end of a panel, of the next.
+
+    A product of a single row fetches panels alone: other sums may be of anything.
+    """
+    inside = group.dims[group.strip_level : -1]
+    if not inside or math.prod(a.extent for a in inside) < _LEAST_STEPS:
+        return []
+    depth, lane = group.dims[-2:]
+    if not all(depth in n.reduced for n in group.nodes):
+        return []
+    steps = _STEPS if group.is_product else _ROW_STEPS
+
+    def in_order(access: Access) -> bool:
+        return access.stride(depth) == group.lanes
+
+    reads = [a for a in _reads(group) if any(a.tensor is t for t in inputs)]
+    return [
+        Fetch(a, steps * a.stride(depth), _TO_L1)
+        for a in reads
+        if a.stride(lane) == 1 and (a.stride(depth) if group.is_product else in_order(a))
+    ]
+
+
+def first_read(groups: Sequence[LoopGroup], tensor: Tensor) -> Access | None:
+    """Return how the first of some nests that reads a tensor does."""
+    return next((a for g in groups for a in _reads(g) if a.tensor is tensor), None)
+
+
+def _reads(group: LoopGroup) -> list[Access]:
+    return [a for n in group.nodes for a in n.reads.values()]
+
+
+def fetch(
+    flat: ir.Var, offset: ir.Expr, width: int, dtype: str, cache: int, *, writes: bool = False
+) -> list[tirx.Stmt]:
+    """Return prefetches of `width` elements from `offset` on into a cache, a line at a time."""
+    out: list[tirx.Stmt] = []
+    for start in range(0, width, LINE_BYTES // dtype_bytes(dtype)):
+        place = tirx.address_of(tirx.BufferLoad(flat, [offset + tirx.IntImm(INDEX, start)]))
+        write, keep, data = (tirx.IntImm(INDEX, v) for v in (int(writes), cache, 1))
+        call = tirx.call_llvm_intrin("void", "llvm.prefetch.p0", place, write, keep, data)
+        out.append(tirx.Evaluate(call))
+    return out

@@ -1,0 +1,1 @@
+"""Attention in one pass over blocks of keys, written by hand around one microkernel."""

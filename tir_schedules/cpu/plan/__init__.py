@@ -1,0 +1,1 @@
+"""The plan of a kernel on a CPU: phases, tiles, loop nests, buffers. Data only."""

@@ -1,0 +1,191 @@
+"""A stitch plan: how the stages of one kernel are laid over tiles, loops and buffers. Data only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ...analysis.iteration_space import Atom, Node, Space
+from ...kernel_ir.expr import Load, Tensor, dtype_bytes
+from ..facts.windows import Window
+from .streaming_attention import Online
+
+
+@dataclass(frozen=True)
+class LoopGroup:
+    """Nodes that run in one loop nest: `dims` outer to inner, the last of them in vector lanes.
+
+    `lanes` is 1 where no dimension is contiguous. The loop over strips of the last dimension stands
+    inside `strip_level` of the other loops: all of them, or fewer for a blocked transpose and for a
+    reduction whose accumulators stay in the registers of one strip. `rows` of the loop just outside
+    the strip share its loads: a register tile of rows x lanes accumulators. `epilogue` are nodes
+    over the same points that take a register tile's accumulators where they are. The rows of a
+    register tile run on over the atom `beside` them, which is no loop of its own. A `transposed`
+    nest is read along the last dimension and stored along the one before, in blocks of `lanes` of
+    each. Rows of a `window` share its lines instead: its taps are the last loop but the lanes. What
+    rows read of `packed` is copied side by side first, a line of each row at a time.
+    """
+
+    nodes: tuple[Node, ...]
+    dims: tuple[Atom, ...]
+    lanes: int
+    strip_level: int
+    rows: int = 1
+    epilogue: LoopGroup | None = None
+    beside: Atom | None = None
+    transposed: bool = False
+    window: Window | None = None
+    packed: Load | None = None
+
+    def all_nodes(self) -> tuple[Node, ...]:
+        """Return the nodes of the nest and of its epilogue."""
+        return (*self.nodes, *(self.epilogue.nodes if self.epilogue is not None else ()))
+
+    @property
+    def is_product(self) -> bool:
+        """Whether this is the register tile of a matrix product or convolution."""
+        return self.rows > 1 and self.window is None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One pass over the tiles; phases of a kernel are separated by barriers.
+
+    `tile` are the atoms that number the tiles, outer first. An atom in `chunks` is split: its outer
+    part numbers tiles, its inner part (that many elements, the last piece ragged) stays inside.
+    `partial` nodes reduce a tiled atom: each tile leaves a partial result, combined a phase later.
+    The last of `tile` may be `walked`: a loop in each tile, behind what is the same all along it.
+    """
+
+    nodes: tuple[Node, ...]
+    tile: tuple[Atom, ...]
+    chunks: dict[Atom, int]
+    groups: tuple[LoopGroup, ...]
+    partial: tuple[Node, ...] = ()
+    combine: tuple[Node, ...] = ()
+    walked: Atom | None = None
+
+    def steps(self, group: LoopGroup) -> int:
+        """Return how often a loop group runs in a tile."""
+        walks = self.walked is not None and not self._is_once(group)
+        return self.outer_extent(self.walked) if walks else 1
+
+    def once(self) -> tuple[LoopGroup, ...]:
+        """Return the loop groups, the first ones, that are the same all along the walked atom."""
+        return tuple(g for g in self.groups if self._is_once(g))
+
+    def _is_once(self, group: LoopGroup) -> bool:
+        return self.walked is not None and not any(self.walked in n.atoms for n in group.nodes)
+
+    def nests(self) -> tuple[LoopGroup, ...]:
+        """Return the loop groups in order, each epilogue behind its own."""
+        return tuple(g for each in self.groups for g in (each, each.epilogue) if g is not None)
+
+    def registers(self, space: Space) -> set[int]:
+        """Return the ids of tensors that are made and read at one point of one nest only."""
+        outputs = {id(t) for t in space.kernel.outputs}
+        found = {id(n.stage.out) for g in self.groups if g.epilogue for n in g.nodes}
+        for group in self.nests():
+            members = {id(n) for n in group.nodes}
+            for node in group.nodes:
+                readers = [e.consumer for e in space.edges if e.producer is node]
+                reduced = any(d in node.reduced for d in group.dims)
+                if not reduced and all(id(r) in members for r in readers):
+                    found.add(id(node.stage.out))
+        return found - outputs
+
+    def buffered(self, space: Space, crossing: Sequence[Tensor]) -> tuple[Node, ...]:
+        """Return the nodes whose results have a tile buffer: none that `crossing` phases keep."""
+        elsewhere = {id(t) for t in (*space.kernel.outputs, *crossing)} | self.registers(space)
+        kept = (n for n in self.nodes if id(n.stage.out) not in elsewhere)
+        return tuple(n for n in kept if n not in self.partial)
+
+    def tiles(self) -> int:
+        count = 1
+        for atom in self.numbering():
+            count *= self.outer_extent(atom)
+        return count
+
+    def numbering(self) -> tuple[Atom, ...]:
+        """Return the atoms that tell tiles apart, without the one that a tile walks."""
+        return tuple(a for a in self.tile if a is not self.walked)
+
+    def outer_extent(self, atom: Atom) -> int:
+        return -(-atom.extent // self.chunks[atom]) if atom in self.chunks else atom.extent
+
+    def inside(self, atoms: tuple[Atom, ...]) -> tuple[Atom, ...]:
+        """Return those of `atoms` that a loop inside the tile walks."""
+        return tuple(a for a in atoms if a not in self.tile or a in self.chunks)
+
+    def whole(self, atoms: Iterable[Atom]) -> tuple[Atom, ...]:
+        """Return those of `atoms` that no tile has a part of: emitted one by one, from 0 on."""
+        return tuple(a for a in atoms if a not in self.tile)
+
+    def inner_extent(self, atom: Atom) -> int:
+        return self.chunks.get(atom, atom.extent)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Run `check` first: the plan it is in serves if the number `made` is 0, else `other`.
+
+    `other` is None where a plan is judged and not emitted.
+    """
+
+    check: Plan
+    made: Tensor
+    other: Plan | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The decisions of the stitch template for one kernel."""
+
+    space: Space
+    phases: tuple[Phase, ...]
+    parallel: bool
+    tasks: int
+    crossing: tuple[Tensor, ...] = ()  # what one phase makes and a later one reads
+    workspace: tuple[Tensor, ...] = ()  # intermediates among them
+    streamed: tuple[Tensor, ...] = ()  # outputs stored past the caches
+    fetched: tuple[Tensor, ...] = ()  # inputs that stream from memory
+    claimed: tuple[Tensor, ...] = ()  # outputs that go there, but through the caches
+    vector_bytes: int = 64
+    tile_bytes: int = 0
+    cache_bytes: int = 0  # what a tile may keep in its core's cache
+    online: Online | None = None  # attention in one pass over its keys, instead of phases
+    guards: tuple[Guard, ...] = ()  # what must hold of its operands, the first one first
+
+    @property
+    def barriers(self) -> int:
+        """How many barriers stand between the phases: none if no phase needs another."""
+        needed = self.crossing or any(p.partial for p in self.phases)
+        return len(self.phases) - 1 if needed else 0
+
+
+def buffer_atoms(node: Node, phase: Phase) -> tuple[Atom, ...]:
+    """Return the atoms of a node's tile buffer, outer first."""
+    return phase.inside(node.spatial)
+
+
+def buffer_elements(node: Node, phase: Phase) -> int:
+    count = 1
+    for atom in buffer_atoms(node, phase):
+        count *= phase.inner_extent(atom)
+    return count
+
+
+def buffer_stride(node: Node, atom: Atom, phase: Phase) -> int:
+    """Return how many elements of a node's tile buffer two positions of an atom are apart."""
+    atoms = buffer_atoms(node, phase)
+    return math.prod(phase.inner_extent(a) for a in atoms[atoms.index(atom) + 1 :])
+
+
+def buffer_bytes(node: Node, phase: Phase) -> int:
+    return buffer_elements(node, phase) * dtype_bytes(node.stage.out.dtype)
+
+
+def most_alive(spans: list[tuple[int, int, int]]) -> int:
+    """Return the most bytes in use at a time by buffers that are (first, last step, bytes)."""
+    return max((sum(n for a, b, n in spans if a <= step <= b) for step, *_ in spans), default=0)

@@ -1,0 +1,1 @@
+"""What kernels that no template takes need, to keep to their buffers."""

@@ -1,0 +1,1 @@
+"""One kernel as stages: expressions, index arithmetic, reading TensorIR, evaluating in NumPy."""

@@ -1,0 +1,1 @@
+"""What a kernel's stages are known to be together: attention, and what masks it."""
