@@ -85,8 +85,8 @@ def _render(rows: list[tuple[str, float, Latency]], commit: str, profile: Profil
     lines = [
         "# Predicted and measured times of the memory-intensive subgraphs",
         "",
-        f"`python scripts/bench_predicted.py`: `tir_schedules.cpu.cost.latency` with the profile of "
-        f"{profile.name} ({profile.mcpu}), measured times of docs/results/bench_memory.json "
+        f"`python scripts/bench_predicted.py`: `tir_schedules.cpu.cost.latency` with the profile "
+        f"of {profile.name} ({profile.mcpu}), measured times of docs/results/bench_memory.json "
         f"({commit}). In us.",
         "",
         _summary(rows),

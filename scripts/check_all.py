@@ -23,7 +23,7 @@ from checks import ROOT, crew, record, sample, worker
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tir_schedules.device.host import host_name
+from tir_schedules.host import host_name
 
 SHOWN_ERRORS = 5
 # A model takes the machine's threads and gigabytes.

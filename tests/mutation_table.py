@@ -44,7 +44,7 @@ MUTATIONS = {
     ),
     "window_taps": Mutation(
         "a window's last tap is left out",
-        f"{_CPU}.facts.windows:Window.points",
+        f"{_CPU}.plan.window:Window.points",
         "range(self.tap.extent)",
         "range(self.tap.extent - 1)",
         "depthwise", "Conv",
@@ -68,7 +68,7 @@ MUTATIONS = {
     ),
     "no_barrier": Mutation(
         "no barrier stands between the phases of a kernel",
-        f"{_CPU}.emit.function:_one_region",
+        f"{_CPU}.assemble:_one_region",
         "if plan.barriers:",
         "if False:",
         "tall_column_sums", "ReduceSum",

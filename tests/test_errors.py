@@ -18,7 +18,7 @@ from runtime_models import double, gather, onnx_model
 import tvm_stitch
 from relay_passes.transform import StitchOps
 from tir_schedules.device import Device
-from tir_schedules.device.host import host_name
+from tir_schedules.host import host_name
 from tvm_stitch import doctor, pipeline
 from tvm_stitch.cli import main
 from tvm_stitch.runtime import cpu_features

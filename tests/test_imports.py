@@ -51,6 +51,55 @@ def test_tir_schedules_needs_tvm_only():
     assert not wrong
 
 
+# Folders of a package from the lowest up: a file imports from its own folder and those before it.
+FLOORS = {
+    "tir_schedules": [
+        "kernel_ir", "analysis", "rewrites", "patterns", "device.profile", "device", "vector_math",
+        "fallback", "cpu.plan", "cpu.facts", "cpu.cost", "cpu.decide", "cpu.accept", "cpu.emit",
+        "cpu.emit.attention", "cpu",
+    ],
+    "relay_passes": ["graph", "explorer", "cost", "rewrites", "fusion", "memory"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_no_import_runs_back_up_between_folders(package):
+    floors, wrong = FLOORS[package], []
+    for path in sorted((ROOT / package).rglob("*.py")):
+        folder = ".".join(path.relative_to(ROOT / package).parts[:-1])
+        if not folder or path.name == "__init__.py":
+            continue
+        for module in _modules(path):
+            other = _folder(module.removeprefix(f"{package}."), floors)
+            if other is not None and floors.index(other) > floors.index(folder):
+                wrong.append(f"{path.relative_to(ROOT)}: {module}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_every_folder_has_its_floor(package):
+    folders = {path.parent for path in (ROOT / package).rglob("*.py")} - {ROOT / package}
+    names = {".".join(folder.relative_to(ROOT / package).parts) for folder in folders}
+    assert names == set(FLOORS[package])
+
+
+def _modules(path: Path) -> set[str]:
+    """Return the modules that a file imports from, by their whole names."""
+    parts, found = path.relative_to(ROOT).with_suffix("").parts, set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = ".".join(parts[: len(parts) - node.level]) if node.level else ""
+            module = ".".join(filter(None, (base, node.module)))
+            found |= {f"{module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def _folder(module: str, floors: list[str]) -> str | None:
+    """Return the innermost folder that holds a module."""
+    inside = [floor for floor in floors if module.startswith(f"{floor}.")]
+    return max(inside, key=len, default=None)
+
+
 def _python(code: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT

@@ -9,8 +9,8 @@ import pytest
 import stitch_case as sc
 
 from tir_schedules.device import profile as profiles
-from tir_schedules.device.host import available_cpus, host_name
 from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile, ProfileError
+from tir_schedules.host import available_cpus, host_name
 from tvm_stitch.cli import main
 from tvm_stitch.profiling import calibration
 

@@ -7,7 +7,8 @@ import os
 import pytest
 from tvm.target import Target
 
-from tir_schedules.device import Device, host
+from tir_schedules import host
+from tir_schedules.device import Device
 from tir_schedules.device import cpu as device
 from tvm_stitch import targets
 from tvm_stitch.errors import StitchError

@@ -24,8 +24,9 @@ from wild.exporters import EXPORTERS
 from wild.values import normal
 from wild.weights import randomise
 
+from tir_schedules import host
 from tir_schedules.device import cpu as device
-from tir_schedules.device import host, profile
+from tir_schedules.device import profile
 from tvm_stitch.errors import StitchError
 
 # Networks of each library, every exporter; check_all.py has all of them.

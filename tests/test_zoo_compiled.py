@@ -12,8 +12,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import zoo
 
 import tvm_stitch
+from tir_schedules import host
 from tir_schedules.device import cpu as device
-from tir_schedules.device import host, profile
+from tir_schedules.device import profile
 
 BOUND = 1e-4  # max difference over max magnitude
 QUICK = ("crnn_like", "mlp_1", "mha_1", "mha_2")  # check_all.py compares the bytes of all of them

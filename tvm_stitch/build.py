@@ -18,9 +18,9 @@ from tvm.target import Target
 from relay_passes.fusion.take_apart import NOTHING, Apart
 from relay_passes.rewrites.named_legalize import NotLegalized
 from tir_schedules.device import Device, llvm_features
-from tir_schedules.device.host import available_cpus
 from tir_schedules.device.profile import Profile, ProfileError, load_profile, refuse_cpu
 from tir_schedules.fuel import Fuel, burning
+from tir_schedules.host import available_cpus
 from tvm_stitch import pipeline, targets
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend import ImportedModel, import_model

@@ -92,7 +92,7 @@ def _cpu() -> Finding:
 
 
 def _threads() -> Finding:
-    from tir_schedules.device.host import available_cpus
+    from tir_schedules.host import available_cpus
 
     cpus, tvms = available_cpus(), _threads_tvm_takes()
     told = f"{cpus} CPUs to use; TVM by itself would take {tvms} threads"

@@ -10,7 +10,7 @@ from tvm.target import Target
 from tvm_ffi import get_global_func
 
 from tir_schedules.device import Device, llvm_features
-from tir_schedules.device.host import available_cpus, host_mcpu
+from tir_schedules.host import available_cpus, host_mcpu
 from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime import cpu_features
 

@@ -1,8 +1,8 @@
 """The delta-evaluator: what one kernel instead of several gains, from tensors' bytes alone.
 
 Source of the method: FusionStitching, section 5.4: saved memory access through measured bandwidths,
-plus saved calls. It reads no plan of a kernel; `tir_schedules.cpu.cost.latency` does, once a plan is
-chosen.
+plus saved calls. It reads no plan of a kernel; `tir_schedules.cpu.cost.latency` does, once a plan
+is chosen.
 """
 
 from __future__ import annotations

@@ -18,8 +18,10 @@ from tvm import relax, te
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
-from tir_schedules.cpu.decide.row_blocks import LANE_REGISTERS, registers_across, wide_lanes
-from tir_schedules.cpu.facts.register_tile import depth_block, lanes_of, panel_lanes
+from tir_schedules.cpu.decide.product_tiles import depth_block
+from tir_schedules.cpu.decide.row_blocks import registers_across, wide_lanes
+from tir_schedules.cpu.facts.register_file import LANE_REGISTERS
+from tir_schedules.cpu.facts.register_tile import lanes_of, panel_lanes
 from tir_schedules.device import Device
 from tir_schedules.fuel import is_out, spend
 from tir_schedules.kernel_ir.expr import dtype_bytes

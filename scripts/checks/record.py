@@ -10,7 +10,7 @@ from pathlib import Path
 
 from git_state import git
 
-from tir_schedules.device.host import available_cpus, host_mcpu, host_name
+from tir_schedules.host import available_cpus, host_mcpu, host_name
 
 CODE = ("relay_passes", "tir_schedules", "tvm_stitch")
 SAME = ("code", "clean")  # what runs that add up share

@@ -12,8 +12,8 @@ from ..kernel_ir.expr import Tensor
 from ..kernel_ir.parse import read_prim_func
 from ..kernel_ir.stage import Refusal
 from ..vector_math import materialise_lets
+from .assemble import emit_prim_func
 from .decide.planner import plan_kernel
-from .emit.function import emit_prim_func
 from .plan.kernel_plan import Plan
 
 _MAX_ELEMENTS = 2**31 - 1  # positions are 32-bit

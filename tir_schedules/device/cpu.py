@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from tvm.target import Target
 from tvm_ffi import get_global_func
 
-from .host import available_cpus, host_caches, host_mcpu
+from ..host import available_cpus, host_caches, host_mcpu
 from .profile import Profile, default_profile
 
 LINE_BYTES = 64  # of all x86 CPUs

@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-from tir_schedules.device.host import available_cpus
+from tir_schedules.host import available_cpus
 from tvm_stitch.cli.options import add_compile_options, parse_count, parse_seconds
 from tvm_stitch.errors import StitchError
 from tvm_stitch.profiling.harness import Crew, Row, compare

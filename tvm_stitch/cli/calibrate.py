@@ -20,7 +20,7 @@ def add_parser(commands) -> None:
 def run(args: argparse.Namespace) -> None:
     from rich.console import Console
 
-    from tir_schedules.device.host import available_cpus
+    from tir_schedules.host import available_cpus
     from tvm_stitch.profiling.calibration import calibrate, describe
     from tvm_stitch.runtime.artifact import atomically, check_writable
 

@@ -23,8 +23,8 @@ from tir_schedules.cpu.facts.register_tile import lanes_of
 from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 from tir_schedules.device import Device
-from tir_schedules.device.host import host_name
 from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile
+from tir_schedules.host import host_name
 from tvm_stitch import api, targets
 
 _F32 = 4

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm import ir, tirx
-
 from ...analysis.iteration_space import Atom, Node, Space
 from ...kernel_ir.expr import Axis, Expr, Load
 from ...kernel_ir.index import Linear, normalize, to_expr
-from ..emit.expr import INDEX
 from ..plan.kernel_plan import LoopGroup, Phase, buffer_atoms
 
 _WAYS = (2, 4)  # powers of two, as the lanes of a register are
@@ -30,11 +27,6 @@ class Split:
     def part(self) -> int:
         """The elements of a part; the last ones of some parts are unused."""
         return -(-self.atom.extent // self.ways)
-
-    def place(self, at: ir.Expr) -> ir.Expr:
-        """Return where on its line an element is."""
-        ways = tirx.IntImm(INDEX, self.ways)
-        return tirx.floormod(at, ways) * self.part + tirx.floordiv(at, ways)
 
     def apart(self, index: Expr) -> tuple[Expr, Expr]:
         """Return an index as `ways * a + b`, `a` without what is between two parts."""

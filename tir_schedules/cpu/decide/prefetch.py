@@ -15,12 +15,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tvm import ir, tirx
-
 from ...analysis.iteration_space import Access
-from ...device import LINE_BYTES
 from ...kernel_ir.expr import Tensor, dtype_bytes
-from ..emit.expr import INDEX
 from ..plan.kernel_plan import LoopGroup, Phase, Plan
 
 _REACH_BYTES = 8 << 10
@@ -118,16 +114,3 @@ def first_read(groups: Sequence[LoopGroup], tensor: Tensor) -> Access | None:
 
 def _reads(group: LoopGroup) -> list[Access]:
     return [a for n in group.nodes for a in n.reads.values()]
-
-
-def fetch(
-    flat: ir.Var, offset: ir.Expr, width: int, dtype: str, cache: int, *, writes: bool = False
-) -> list[tirx.Stmt]:
-    """Return prefetches of `width` elements from `offset` on into a cache, a line at a time."""
-    out: list[tirx.Stmt] = []
-    for start in range(0, width, LINE_BYTES // dtype_bytes(dtype)):
-        place = tirx.address_of(tirx.BufferLoad(flat, [offset + tirx.IntImm(INDEX, start)]))
-        write, keep, data = (tirx.IntImm(INDEX, v) for v in (int(writes), cache, 1))
-        call = tirx.call_llvm_intrin("void", "llvm.prefetch.p0", place, write, keep, data)
-        out.append(tirx.Evaluate(call))
-    return out

@@ -8,12 +8,8 @@ from collections.abc import Sequence
 
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
+from ..facts.register_file import LANE_REGISTERS, most_rows
 
-# Rows of a register tile: 28 accumulators of 32 registers (AVX-512), 12 of 16 otherwise.
-_ROWS = {64: 14, 32: 6, 16: 6}
-MOST_ROWS = max(_ROWS.values())
-_REGISTERS = {64: 32, 32: 16, 16: 16}
-LANE_REGISTERS = 2
 # Of rows that collide in L1: six of AVX-512, with all but four as many accumulators. On Zen 4
 # 1024 x 1024 x 1024 takes 9.6 ms instead of 10.4 with packed rows, 2048 x 2048 x 2048 78 for 83.
 WIDE_REGISTERS = 4
@@ -61,18 +57,6 @@ def _span_cost(span: range, rows: int) -> float:
 def block_cost(rows: int) -> float:
     """Return what a register tile takes, in rows of a full one."""
     return max(rows, LEAST_ROWS) + _STARTING
-
-
-def most_rows(device: Device, beside: int = 0, across: int = LANE_REGISTERS) -> int:
-    """Return the rows of a register tile that registers hold, with `beside` more for each row.
-
-    Each is `across` registers wide.
-
-    LLVM broadcasts what does not change along the lanes outside the sum, and keeps it: with 13 rows
-    and a divisor of each it spilled accumulators instead, and attention took 1.3 times as long.
-    """
-    rows, registers = _ROWS[device.vector_bytes], _REGISTERS[device.vector_bytes]
-    return min(rows, (registers - across - 1) // (across + beside))
 
 
 def collide(rows: int, apart: int, device: Device) -> bool:

@@ -10,9 +10,10 @@ from ...kernel_ir.cost import EXPENSIVE
 from ...kernel_ir.expr import Load, Op, dtype_bytes, loads, walk
 from ...patterns.attention_masks import why_none_hidden
 from ...patterns.match_attention import Attention
+from ..facts.register_file import most_rows
 from ..facts.register_tile import LEAST_LANES, lanes_of
 from ..plan.streaming_attention import Online
-from .row_blocks import LEAST_ROWS, block_cost, most_rows
+from .row_blocks import LEAST_ROWS, block_cost
 
 _SCORES_SHARE = 2  # of L1, what the scores of a block of rows take
 _ROW_BLOCKS = 8  # of a tile: keys are packed once for all of them

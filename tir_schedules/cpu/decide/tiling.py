@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from ...analysis.iteration_space import Atom, Edge, Node, Space
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
-from ..facts.register_tile import register_tile, tile_atoms
+from ..facts.register_tile import register_tile
 from ..facts.vectors import own_vector
 from ..facts.windows import window_of
+from .product_tiles import tile_atoms
 from .row_chains import even_rows
 from .serial_rows import walked_rows
 from .store_queue import tiles_at_once

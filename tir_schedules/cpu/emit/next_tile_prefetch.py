@@ -10,8 +10,9 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Atom
 from ...device import LINE_BYTES
 from ...kernel_ir.expr import dtype_bytes
-from ..decide import prefetch
 from ..decide.next_tile_prefetch import Sweep
+from ..decide.prefetch import TO_L2
+from . import prefetch
 from .expr import INDEX
 from .nest import Nest, sequence
 from .storage import total
@@ -72,7 +73,7 @@ def _fetched(nest: Nest, sweep: Sweep, line: ir.Expr) -> list[tirx.Stmt]:
     parts += [(LINE_BYTES // dtype_bytes(access.tensor.dtype), within)]
     offset = total([p for p in parts if p[0]], access.const + sweep.ahead)
     flat = nest.storage.flat(access.tensor)
-    dtype, cache = access.tensor.dtype, prefetch.TO_L2
+    dtype, cache = access.tensor.dtype, TO_L2
     return prefetch.fetch(flat, offset, 1, dtype, cache, writes=sweep.writes)
 
 

@@ -8,10 +8,9 @@ from tvm import ir, tirx
 
 from ...analysis.iteration_space import Access, Atom, Node
 from ...kernel_ir.expr import AxisRef, Const, Expr, Load
-from ..decide import prefetch
 from ..facts import guards
 from ..facts.division import by_reciprocal, by_reciprocals
-from . import strided
+from . import prefetch, strided
 from .expr import INDEX, Emitter, Scope, hoist, share
 from .nest import Nest, sequence
 from .reduce import accumulate

@@ -12,11 +12,12 @@ from ...kernel_ir.index import normalize
 from ..decide import prefetch
 from ..decide.deinterleave import Split, split_of
 from ..decide.next_tile_prefetch import Sweep, sweeper, sweeps
-from ..decide.streamed_stores import stream
 from ..decide.tile_sharing import shared_tiles
 from ..plan.kernel_plan import LoopGroup, Phase, Plan, buffer_atoms
 from . import bfloat16
+from .deinterleave import place_of
 from .expr import INDEX, cast
+from .streamed_stores import stream
 
 
 class Storage:
@@ -196,7 +197,7 @@ class Storage:
         split, parts = self._splits.get(id(tensor)), []
         for atom, stride in self._layout[id(tensor)].items():
             inside = split is not None and atom is split.atom
-            parts.append((stride, split.place(at[atom]) if inside else at[atom]))
+            parts.append((stride, place_of(split, at[atom]) if inside else at[atom]))
         return total(parts)
 
     def streams(self, node: Node, width: int) -> bool:
@@ -247,7 +248,7 @@ class Storage:
                 continue
             if split is not None and digits[-1] is split.atom:
                 whole, rest = (cast(emit(part), INDEX) for part in split.apart(expr))
-                parts += [(1, whole), (1, split.place(rest))]
+                parts += [(1, whole), (1, place_of(split, rest))]
                 continue
             parts.append((layout[digits[-1]], cast(emit(expr), INDEX)))
         return total(parts)

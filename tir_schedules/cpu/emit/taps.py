@@ -9,7 +9,7 @@ from tvm import tirx
 
 from ...analysis.iteration_space import Atom
 from ..facts.padding import Bound
-from ..facts.windows import Window
+from ..plan.window import Window
 from .expr import INDEX
 from .nest import Nest, sequence
 from .storage import total

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from tvm import ir, tirx
 
 from ...analysis.iteration_space import Atom
-from ..decide.streamed_stores import fence
 from ..plan.kernel_plan import Plan
 from .expr import INDEX
 from .nest import sequence
+from .streamed_stores import fence
 
 
 def over_tiles(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ...analysis.iteration_space import Atom, Node, Space
 from ...kernel_ir.expr import Load, Tensor, dtype_bytes
-from ..facts.windows import Window
 from .streaming_attention import Online
+from .window import Window
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import functools
 import json
 from pathlib import Path
 
-from ..host import host_mcpu, host_name
+from ...host import host_mcpu, host_name
 from .profile import Profile, ProfileError
 
 _SHIPPED = Path(__file__).parent / "defaults"

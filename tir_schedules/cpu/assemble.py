@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from tvm import ir, s_tir, tirx
 
-from ...analysis.iteration_space import Atom
-from ...kernel_ir.expr import Tensor
-from ..decide.streamed_stores import import_code
-from ..plan.kernel_plan import Guard, LoopGroup, Phase, Plan
-from .attention.streaming import emit_online
-from .cross_tile_reduce import emit_combine
-from .expr import INDEX
-from .loop_nest import NestEmitter
-from .nest import Nest, sequence
-from .storage import Storage
-from .tiles import over_tiles, tasks_loop, tile_position
+from ..analysis.iteration_space import Atom
+from ..kernel_ir.expr import Tensor
+from .emit.attention.streaming import emit_online
+from .emit.cross_tile_reduce import emit_combine
+from .emit.expr import INDEX
+from .emit.loop_nest import NestEmitter
+from .emit.nest import Nest, sequence
+from .emit.storage import Storage
+from .emit.streamed_stores import import_code
+from .emit.tiles import over_tiles, tasks_loop, tile_position
+from .plan.kernel_plan import Guard, LoopGroup, Phase, Plan
 
 
 def emit_prim_func(
