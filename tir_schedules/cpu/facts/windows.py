@@ -6,44 +6,9 @@ x lanes takes a line when it is read and adds it to every row that has a tap the
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
-
 from ...analysis.iteration_space import Access, Atom, Node
-from ...device import Device
-from ...kernel_ir.expr import dtype_bytes
-
-LEAST_LANES = 4
-MOST_TAPS = 16  # that are emitted one by one, each for every row
-_REGISTERS = {64: 32, 32: 16, 16: 16}
-
-
-@dataclass(frozen=True)
-class Window:
-    """The rows and taps of a reduction that reads line `row_step * row + tap_step * tap`."""
-
-    row: Atom
-    tap: Atom
-    row_step: int
-    tap_step: int
-
-    def points(self, rows: int) -> list[tuple[int, int]]:
-        """Return each row with each tap, those that read the same line one after the other."""
-        return sorted(
-            itertools.product(range(rows), range(self.tap.extent)), key=lambda p: self.line(*p)
-        )
-
-    def lines(self, rows: int) -> int:
-        """Return how many lines so many rows read."""
-        return len({self.line(*point) for point in self.points(rows)})
-
-    def serves(self) -> float:
-        """Return how many points a line serves on average, of as many rows as taps."""
-        return self.tap.extent**2 / self.lines(self.tap.extent)
-
-    def line(self, row: int, tap: int) -> int:
-        """Return which line a row reads with a tap."""
-        return self.row_step * row + self.tap_step * tap
+from ..plan.window import Window
+from .padding import MOST_TAPS
 
 
 def window_of(node: Node, lane: Atom) -> Window | None:
@@ -62,19 +27,3 @@ def window_of(node: Node, lane: Atom) -> Window | None:
 
 def _goes_on(access: Access, row: Atom, tap: Atom) -> bool:
     return all((access.stride(atom) or 0) > 0 for atom in (row, tap))
-
-
-def window_rows(
-    node: Node, window: Window, lane: Atom, lanes: int, extent: int, device: Device
-) -> int:
-    """Return the rows whose accumulators, with the other operand's taps and a line, fit registers.
-
-    1 if so few lanes are not worth it.
-    """
-    if lanes < LEAST_LANES:
-        return 1
-    each = max(1, lanes * dtype_bytes(node.stage.value.dtype) // device.vector_bytes)
-    beside = [a for a in node.reads.values() if a.stride(window.tap) and not a.stride(window.row)]
-    taps = sum(window.tap.extent * (each if a.stride(lane) else 1) for a in beside)
-    most = min(extent, (_REGISTERS[device.vector_bytes] - taps - each) // each)
-    return next((n for n in range(most, most // 2, -1) if extent % n == 0), max(1, most))
