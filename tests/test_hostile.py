@@ -82,6 +82,12 @@ def calling(*functions):
                  functions=list(functions))  # fmt: skip
 
 
+def reading_nothing():
+    made = function("F0")
+    made.node.append(helper.make_node("Neg", ["q"], ["b"]))
+    return made
+
+
 def doubling(count):
     def body(name, to):
         nodes = [helper.make_node(to, [one], [other], domain="my") for one, other in ("ah", "hb")]
@@ -263,6 +269,11 @@ MODELS = {
         calling(function("F0", "F1"), function("F0", "F1"), function("F1")), "twice"
     ),
     "call-with-more-operands": (calling(function("F0", inputs=())), "more operands"),
+    "function-without-its-result": (calling(function("F0")), "makes its result 'b'"),
+    "function-of-nothing": (calling(reading_nothing()), "nothing before its Neg makes 'q'"),
+    "axes-of-two-axes": (
+        one("ReduceLogSumExp", "x", "a", weights={"a": np.array([[0]])}), "no list of numbers"
+    ),
     "sparse": (
         edited(lambda m: m.graph.sparse_initializer.add().values.dims.append(1 << 40)), "sparse"
     ),
@@ -303,6 +314,11 @@ def test_an_operator_without_a_kernel_is_refused_in_one_line_by_its_node(name, f
         front(proto, threads=1)
     message = str(caught.value)
     assert message.startswith(f"{node}: TVM has no kernel for it (") and message.isprintable()
+
+
+def test_an_axis_by_itself_is_a_list_of_one():
+    proto = one("ReduceLogSumExp", "x", "a", shape=(2, 3), weights={"a": np.array(1)})
+    assert import_model(proto).outputs[0].shape == (2, 1)
 
 
 def test_a_long_value_is_not_followed_element_by_element():

@@ -33,6 +33,8 @@ def check_calls(model: onnx.ModelProto, given: object) -> None:
     if _size(model.graph.node, functions, sizes, given) > MOST_NODES:
         rule = f"its functions become more than {MOST_NODES} nodes where they are called"
         raise StitchError(given, rule, "export the model without functions")
+    for function in functions.values():
+        _check_values(function, given)
 
 
 def _key(of: onnx.FunctionProto | onnx.NodeProto, name: str) -> Key:
@@ -85,6 +87,22 @@ def _size(
         for body in bodies(node):
             count += _size(body.node, functions, sizes, given)
     return count
+
+
+def _check_values(function: onnx.FunctionProto, given: object) -> None:
+    """Raise StitchError if a function reads or returns what it does not make.
+
+    The checker looks at the main graph alone, and inlining takes bodies as they are.
+    """
+    known = set(function.input)
+    for node in function.node:
+        if unknown := next((name for name in node.input if name and name not in known), None):
+            rule = f"nothing before its {node.op_type} makes {unknown!r}"
+            raise _wrong(given, function, rule, "export the model again")
+        known.update(node.output)
+    if unknown := next((name for name in function.output if name not in known), None):
+        rule = f"nothing in it makes its result {unknown!r}"
+        raise _wrong(given, function, rule, "export the model again")
 
 
 def _wrong(given: object, function: onnx.FunctionProto, rule: str, remedy: str) -> StitchError:

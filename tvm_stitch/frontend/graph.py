@@ -65,6 +65,11 @@ class Graph:
         """Return the array given to a node's input, None if it is absent or computed."""
         return self.constants.get(node.input[position]) if has_input(node, position) else None
 
+    def numbers(self, node: onnx.NodeProto, position: int) -> np.ndarray | None:
+        """Return the list that `constant` finds; a number by itself is a list of one."""
+        found = self.constant(node, position)
+        return None if found is None else found.reshape(-1)
+
     def fresh(self, stem: str) -> str:
         self._fresh += 1
         return f"{stem}__{self._fresh}"

@@ -40,6 +40,14 @@ AXIS_OF_FIRST = {"ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Gather", 
 AXIS_BEHIND = {"Flatten", "OneHot"}  # those that may count an axis more
 POOLS = ("AveragePool", "LpPool", "MaxPool")
 WINDOWED = {"Conv", "ConvTranspose", "MaxUnpool", *POOLS}
+# Inputs that are lists of numbers, of which ONNX's inference does not see to it.
+LISTS = {
+    "ConstantOfShape": (0,), "Expand": (1,), "Pad": (1, 3), "Reshape": (1,), "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,), "Unsqueeze": (1,),
+    "Upsample": (1,),
+    **{f"Reduce{kind}": (1,) for kind in ("Max", "Min", "Sum", "Mean", "Prod", "LogSumExp",
+                                          "LogSum", "SumSquare", "L1", "L2")},
+}  # fmt: skip
 # Of windows, the least that each number may be; pads may cut.
 WINDOW = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0, "output_shape": 0,
           "pads": -(1 << 31)}  # fmt: skip
@@ -59,6 +67,11 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
         return
     if node.op_type in VARIADIC and "" in node.input:
         raise StitchError(given, "one of its inputs has no name", AGAIN)
+    for position in LISTS.get(node.op_type, ()):
+        known = graph.type_of(node.input[position]) if has_input(node, position) else None
+        if known is not None and known.shape is not None and len(known.shape) > 1:
+            rule = f"input {position} has {len(known.shape)} axes and is no list of numbers"
+            raise StitchError(given, rule, AGAIN)
     attrs, diagonal = attributes(node), graph.constant(node, 1)
     if (
         node.op_type == "Trilu"

@@ -18,7 +18,7 @@ def integer_mean(graph: Graph, node: onnx.NodeProto) -> list | None:
     if known is None or known.dtype.kind not in "iu" or shape is None or reduced is None:
         return None
     attrs = attributes(node)
-    axes = attrs.get("axes", graph.constant(node, 1))
+    axes = attrs.get("axes", graph.numbers(node, 1))
     axes = range(len(shape)) if axes is None or not len(axes) else axes
     build = Builder(graph, node)
     total = build.reduce("Sum", node.input[0], [int(a) for a in axes], attrs.get("keepdims", 1))

@@ -16,7 +16,7 @@ def log_sum_exp(graph: Graph, node: onnx.NodeProto) -> list | None:
     if node.op_type != "ReduceLogSumExp" or graph.opset < WHERE_SINCE:
         return None
     known, result = graph.type_of(node.input[0]), graph.type_of(node.output[0])
-    axes = attributes(node).get("axes") or graph.constant(node, 1)
+    axes = attributes(node).get("axes") or graph.numbers(node, 1)
     if known is None or known.dtype.kind in "iub" or result is None or not result.static:
         return None
     if axes is None and has_input(node, 1):

@@ -17,7 +17,7 @@ def reduce_over_nothing(graph: Graph, node: onnx.NodeProto) -> list | None:
     attrs = attributes(node)
     if not node.op_type.startswith("Reduce") or not attrs.get("noop_with_empty_axes"):
         return None
-    axes = graph.constant(node, 1)
+    axes = graph.numbers(node, 1)
     if "axes" in attrs or (has_input(node, 1) and (axes is None or axes.size)):
         return None
     build = Builder(graph, node)

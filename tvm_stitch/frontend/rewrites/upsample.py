@@ -14,7 +14,7 @@ def upsample(graph: Graph, node: onnx.NodeProto) -> list | None:
     if node.op_type != "Upsample":
         return None
     attrs, shape = attributes(node), graph.static_shape(node.input[0])
-    scales = attrs.get("scales", graph.constant(node, 1))
+    scales = attrs.get("scales", graph.numbers(node, 1))
     if scales is None or shape is None or attrs.get("mode", b"nearest") != b"nearest":
         return None
     factors = np.asarray(scales, np.float64)
