@@ -274,6 +274,10 @@ MODELS = {
     "axes-of-two-axes": (
         one("ReduceLogSumExp", "x", "a", weights={"a": np.array([[0]])}), "no list of numbers"
     ),
+    "operator-without-a-body": (
+        one("Attention", "x", "w", "w", shape=(1, 2, 5, 4), kind=TensorProto.FLOAT8E8M0,
+            weights={"w": array(1, 2, 5, 4)}, opset=23), "no body for these types"
+    ),
     "sparse": (
         edited(lambda m: m.graph.sparse_initializer.add().values.dims.append(1 << 40)), "sparse"
     ),

@@ -59,15 +59,21 @@ def inline_functions(graph: Graph, given: object) -> None:
         take_model(graph, onnx.inliner.inline_local_functions(write_model(graph, is_structural)))
         graph.functions = []
     try:
-        _inline_operators(graph)
+        left = _inline_operators(graph)
     except (RuntimeError, onnx.shape_inference.InferenceError) as error:
         reason = str(error).strip().splitlines()[0]
         raise StitchError(
             given, f"its operators cannot be inlined ({reason})", "check the types of its values"
         ) from error
+    if left:
+        ops = ", ".join(sorted(op for _, op in left))
+        rule = f"its operators cannot be inlined ({ops}: no body for these types)"
+        raise StitchError(given, rule, "check the types of its values")
 
 
-def _inline_operators(graph: Graph) -> None:
+def _inline_operators(graph: Graph) -> set[tuple[str, str]]:
+    """Replace operators by their bodies; return those of which none has one for its types."""
+    before = None
     while wanted := {
         (node.domain, node.op_type)
         for node in graph.nodes
@@ -75,6 +81,9 @@ def _inline_operators(graph: Graph) -> None:
         and (node.domain, node.op_type) not in REWRITTEN_OPS
         and has_body(node, graph.opset)
     }:
+        if (now := [node.op_type for node in graph.nodes]) == before:
+            return wanted
+        before = now
         model = onnx.shape_inference.infer_shapes(write_model(graph, is_structural))
         take_model(
             graph,
@@ -82,6 +91,7 @@ def _inline_operators(graph: Graph) -> None:
                 model, sorted(wanted), inline_schema_functions=True
             ),
         )
+    return set()
 
 
 def simplify(graph: Graph) -> None:
