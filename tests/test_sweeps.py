@@ -13,6 +13,7 @@ import stitch_case as sc
 from stitch_tir import ARITHMETIC, statements
 from tvm import ir, s_tir, te, tirx
 
+import tvm_stitch
 from tir_schedules.cpu.decide.next_tile_prefetch import sweeper, sweeps
 from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
@@ -179,3 +180,13 @@ def test_a_product_of_a_part_of_its_depth_fetches_nothing():
     (phase,) = planned(weighted(24, 48, 32)).phases
     (group,) = (g for g in phase.groups if g is sweeper(phase))
     assert sweeper(replace(phase, chunks={group.dims[-2]: 16})) is None
+
+
+def test_a_nest_without_loops_fetches_nothing():
+    """The index of a tile's row is such a nest, and the indices are more than a cache holds."""
+    g = sc.zoo.graph.Graph("looked_up")
+    ids = g.input("ids", (1 << 22, 3), "int64")
+    rows = g.op("Gather", g.weight("table", (5, 8)), ids)
+    y = g.op("LayerNormalization", rows, g.weight("s", (8,)), g.weight("b", (8,)))
+    g.output(y, "y", (1 << 22, 3, 8))
+    assert tvm_stitch.explain(g.model()).kernels == 1

@@ -63,7 +63,7 @@ def fetches(group: LoopGroup, phase: Phase, plan: Plan, tensors: Sequence[Tensor
             distance = min(distance, _REACH_BYTES // width)
             later = nests[position : position + 1]
         moving = {a for a in access.strides if access.stride(a) and a not in phase.tile}
-        walks = (g for g in later if moving <= set(g.dims) and access.stride(g.dims[-1]) == 1)
+        walks = (g for g in later if moving <= set(g.dims) and _runs_along(access, g))
         if distance and next(walks, None) is group:
             out.append(Fetch(access, distance))
     return out
@@ -75,6 +75,11 @@ def tile_step(access: Access, phase: Phase) -> int:
     if not moving or access.opaque:
         return 0
     return access.stride(moving[-1]) * phase.chunks.get(moving[-1], 1)
+
+
+def _runs_along(access: Access, group: LoopGroup) -> bool:
+    """Return whether a nest's innermost loop, if it has any, walks an access in order."""
+    return bool(group.dims) and access.stride(group.dims[-1]) == 1
 
 
 def _panel_step(access: Access, group: LoopGroup) -> int:
