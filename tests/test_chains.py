@@ -40,7 +40,7 @@ def attention(
 
 def kernels(model: onnx.ModelProto) -> list[Group]:
     target = targets.resolve("x86", 2)
-    plans = pipeline.planned(packed(import_model(model), target).mod, target, threads=2)
+    plans = pipeline.planned(packed(import_model(model), sc.device()).mod, target, threads=2)
     groups = (group for plan in plans for group in plan.groups)
     return [group for group in groups if isinstance(group.nodes[0].kernel, Kernel)]
 

@@ -224,5 +224,5 @@ def test_refuses_and_says_why(change, reason):
 
 def whole_kernel(model: onnx.ModelProto) -> Kernel:
     target = targets.resolve("x86", 2)
-    (plan,) = pipeline.planned(packed(import_model(model), target).mod, target, threads=2)
+    (plan,) = pipeline.planned(packed(import_model(model), sc.device()).mod, target, threads=2)
     return Group([n for n in plan.graph.nodes if isinstance(n.kernel, Kernel)]).kernel()

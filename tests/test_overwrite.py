@@ -292,7 +292,7 @@ def test_a_kernel_in_place_gives_the_same(kind, rows, columns, depth, is_split):
 def kernels(model, device) -> list[tirx.PrimFunc]:
     """Return the kernels of a model, fused and not scheduled."""
     target = targets.resolve("x86", device.threads)
-    mod = packed(import_model(model), target).mod
+    mod = packed(import_model(model), sc.device()).mod
     with target:
         for name, step in pipeline._passes(
             "stitch", StitchOps(device), ApplyStitchSchedules(device)

@@ -56,6 +56,14 @@ def assert_right(executable, model: rm.Relaxed) -> None:
 
 
 @pytest.mark.parametrize("make", CASES)
+def test_a_module_for_a_gpu_passes_through(make):
+    mod = relay.transform.Sequential([p() for p in FRONT])(make().mod)
+    passes = [relay.transform.StitchOps(), tir_schedules.ApplyStitchSchedules()]
+    with tvm.target.Target("cuda"):
+        assert_structural_equal(relay.transform.Sequential(passes)(mod), mod)
+
+
+@pytest.mark.parametrize("make", CASES)
 def test_passes_in_a_sequential_leave_a_model_right(make):
     model = make()
     assert_right(tvm.compile(stitched(model.mod), rm.cpu()), model)

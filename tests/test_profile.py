@@ -11,6 +11,7 @@ import stitch_case as sc
 from tir_schedules.device import profile as profiles
 from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile, ProfileError
 from tir_schedules.host import available_cpus, host_name
+from tvm_stitch.build import Request, understand
 from tvm_stitch.cli import main
 from tvm_stitch.profiling import calibration
 
@@ -147,3 +148,19 @@ def test_calibrate_refuses_what_it_cannot_do(tmp_path, capsys):
     assert main(["calibrate", "--threads", "100000"]) == 1
     assert main(["calibrate", "-o", str(tmp_path / "no" / "p.json")]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_a_given_profile_decides_the_layout_of_weights(tmp_path):
+    """Rows a page apart get wider panels where a profile says that they collide."""
+    g = sc.zoo.graph.Graph("product")
+    y = g.op("MatMul", g.input("x", (64, 1024)), g.weight("w", (1024, 1024)))
+    g.output(y, "y", (64, 1024))
+    widths = []
+    for collision_ns in (0.0, 10.0):
+        own = sc.device()
+        path = tmp_path / "own.json"
+        profile = replace(own.profile, name=host_name(), mcpu=own.mcpu, aliasing_ns=collision_ns)
+        path.write_text(json.dumps(profile.to_json()))
+        asked = understand(Request(g.model(), profile=path, threads=2))
+        widths.append(asked.imported.weights[0].shape[-1])
+    assert widths[0] < widths[1]

@@ -169,7 +169,7 @@ def test_the_taps_of_a_window_are_no_weight():
 def judged(g: Onnx) -> tuple[ProductJudge, Group, list[Group]]:
     """Return a judge of a model's graph, one group of all its ops, and one a product."""
     target = targets.resolve("x86", 2)
-    module = packed(import_model(g.model()), target).mod
+    module = packed(import_model(g.model()), sc.device()).mod
     (plan,) = pipeline.planned(module, target, threads=2)
     nodes = [n for n in plan.graph.nodes if isinstance(n.kernel, Kernel)]
     starts = [at for at, n in enumerate(nodes) if n.op_class == COMPUTE]

@@ -8,7 +8,6 @@ import tvm
 from tvm import tirx
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
-from tvm.target import Target
 
 from .cpu.accept.inspect import scalar_loops, untiled_products
 from .cpu.decide.planner import runs_serial
@@ -27,7 +26,8 @@ OPAQUE_PATTERN = 8
 class ApplyStitchSchedules:
     """Replace PrimFuncs by scheduled ones; `declined` says why for those left to TVM.
 
-    Those are kept inside their buffers, as the template keeps its own.
+    Those are kept inside their buffers, as the template keeps its own. A module for a target that
+    is no CPU passes through.
 
     `plans` has the plans of the others, by their names.
 
@@ -48,7 +48,10 @@ class ApplyStitchSchedules:
         self.scalar: set[str] = set()
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
-        device = self._device or Device.detect(Target.current(allow_none=False))
+        device = self._device or Device.current()
+        if device is None:
+            logger.debug("the target is no CPU: its kernels are left as they are")
+            return mod
         out = IRModule(mod.functions, attrs=mod.attrs)
         for gvar, func in mod.functions_items():
             if not isinstance(func, tirx.PrimFunc) or "tirx.is_scheduled" in func.attrs:

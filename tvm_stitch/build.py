@@ -85,7 +85,8 @@ def understand(request: Request) -> Asked:
     target, measured = targets.resolve(request.target, threads), None
     if request.profile:
         measured = _profile(request.profile, Device.detect(target, threads))
-    imported = packed(import_model(request.model, request.shapes), target)
+    device = Device.detect(target, threads, measured)
+    imported = packed(import_model(request.model, request.shapes), device)
     return Asked(imported, target, threads, measured)
 
 

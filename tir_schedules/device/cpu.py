@@ -49,6 +49,12 @@ class Device:
         return replace(self, threads=_DECIDING_THREADS)
 
     @classmethod
+    def current(cls) -> Device | None:
+        """Return the device of the target at hand, None if that is no CPU: a pass leaves it be."""
+        target = Target.current(allow_none=False)
+        return cls.detect(target) if target.kind.name == "llvm" else None
+
+    @classmethod
     def detect(
         cls, target: Target, threads: int | None = None, profile: Profile | None = None
     ) -> Device:
