@@ -204,3 +204,20 @@ def test_the_pass_takes_another_planner():
     stitch = relay.transform.StitchOps(sc.device(), planner=Nothing())
     planned = relay.transform.Sequential([stitch, relax.transform.FuseOps()])(legal)
     tvm.ir.assert_structural_equal(planned["main"], relax.transform.Normalize()(legal)["main"])
+
+
+def test_functions_of_one_name_are_told_apart_and_equal_ones_are_not():
+    """A planner remembers what it found of a kernel in one module when it is given another."""
+    hashes = []
+    for shape, times in ((SHAPE, 2), ((SHAPE[1], SHAPE[0]), 1)):
+        x, *_ = rm.arrays(shape)
+
+        def emit(builder: relax.BlockBuilder, x: relax.Var, times=times) -> relax.Var:
+            for _ in range(times):
+                x = builder.emit(op.exp(x))
+            return x
+
+        nodes = graph_of(rm.module(emit, x)).nodes
+        hashes.append({n.func_hash for n in nodes if n.name == "tir_exp"})
+    assert [len(each) for each in hashes] == [1, 1]
+    assert hashes[0] != hashes[1]

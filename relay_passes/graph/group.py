@@ -75,7 +75,7 @@ class Group:
             wires = tuple(
                 number.setdefault(id(t), len(number)) for t in (*node.inputs, *node.outputs)
             )
-            rows.append((node.name, node.func_hash, wires))
+            rows.append((node.func_hash or node.name, wires))
         return tuple(rows), tuple(number[id(t)] for t in self.outputs())
 
     def bytes_apart(self) -> int:

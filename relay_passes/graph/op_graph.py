@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 from tvm import ir, relax, tirx
 from tvm.ir import IRModule
+from tvm_ffi import structural_hash
 
 from tir_schedules.analysis.kernel_facts import op_class, summarize
 from tir_schedules.kernel_ir.expr import Tensor
 from tir_schedules.kernel_ir.stage import Kernel, Refusal
 
 _CALL_TIR = "relax.call_tir"
+Summary = tuple[Kernel | Refusal, int]
 
 
 @dataclass(eq=False)
@@ -51,7 +53,7 @@ class OpGraph:
     """The op graph of one dataflow block, in program order."""
 
     def __init__(
-        self, mod: IRModule, block: relax.DataflowBlock, cache: dict[str, Kernel | Refusal]
+        self, mod: IRModule, block: relax.DataflowBlock, cache: dict[str, Summary]
     ) -> None:
         self._mod, self._cache = mod, cache
         self.nodes: list[OpNode] = []
@@ -115,13 +117,23 @@ class OpGraph:
             out += self.tensors_of(arg) if isinstance(arg, relax.Var) else _new_tensors(arg)
         return tuple(out)
 
-    def _summary(self, gvar: ir.GlobalVar) -> tuple[Kernel | Refusal, int]:
+    def _summary(self, gvar: ir.GlobalVar) -> Summary:
+        """Return what a function computes, and a hash of it: names say nothing of that."""
         key = gvar.name_hint
         if key not in self._cache:
-            func = self._mod[gvar]
-            known = isinstance(func, tirx.PrimFunc)
-            self._cache[key] = summarize(func) if known else Refusal("not a PrimFunc")
-        return self._cache[key], hash(key)
+            self._cache[key] = _summary(self._mod[gvar])
+        return self._cache[key]
+
+
+def _summary(func: object) -> Summary:
+    if not isinstance(func, tirx.PrimFunc):
+        return Refusal("not a PrimFunc"), 0
+    return summarize(func), function_hash(func)
+
+
+def function_hash(func: tirx.PrimFunc) -> int:
+    """Return a hash of what a function computes, whatever it and what is in it are called."""
+    return structural_hash(func.without_attr("global_symbol"), map_free_vars=True)
 
 
 def _new_tensors(expr: relax.Expr) -> tuple[Tensor, ...]:

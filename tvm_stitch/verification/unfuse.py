@@ -14,6 +14,7 @@ from tvm import tirx
 from tvm.ir import IRModule
 
 from relay_passes.fusion.take_apart import NOTHING, Apart
+from relay_passes.graph.op_graph import function_hash
 from tvm_stitch.build import Lowered, Request, build, lower
 from tvm_stitch.errors import StitchError
 from tvm_stitch.report import Unfused
@@ -68,7 +69,7 @@ def _apart(findings: Sequence[Finding], lowered: Lowered) -> Apart:
         stitched = _body(lowered.stages.get("StitchOps"), finding.group)
         fused = _body(lowered.stages.get("FuseOps"), finding.group)
         if stitched is not None:
-            apart |= Apart(groups=frozenset((_signature(stitched),)))
+            apart |= Apart(groups=frozenset((_signature(stitched, lowered.stages["StitchOps"]),)))
         elif fused is not None:
             apart |= Apart(ops=frozenset(kernel_names(fused)))
     return apart
@@ -82,14 +83,14 @@ def _body(mod: IRModule | None, name: str) -> Program | None:
     return read_function(mod, mod[name])
 
 
-def _signature(body: Program) -> tuple:
+def _signature(body: Program, mod: IRModule) -> tuple:
     """Return what `Group.signature` is of the group whose function this is."""
     number: dict = {}
     rows = []
     for step in body.steps:
         values = (*step.inputs, *step.results)
         wires = tuple(number.setdefault(value, len(number)) for value in values)
-        rows.append((step.name, hash(step.name), wires))
+        rows.append((function_hash(mod[step.name]), wires))
     return tuple(rows), tuple(number[value] for value in body.results)
 
 
