@@ -10,6 +10,7 @@ from .rewrites.fold_small import FoldSmallConstants
 from .rewrites.named_legalize import NamedLegalize
 from .rewrites.pack_weights import PackWeights
 from .rewrites.pointwise import PointwiseProducts
+from .rewrites.widen_sorts import WidenSorts
 
 __all__ = [
     "ChannelsLast",
@@ -22,4 +23,5 @@ __all__ = [
     "PointwiseProducts",
     "Sequential",
     "StitchOps",
+    "WidenSorts",
 ]

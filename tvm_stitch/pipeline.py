@@ -21,6 +21,7 @@ from relay_passes.transform import (
     OverwriteOperands,
     PlanMemory,
     StitchOps,
+    WidenSorts,
 )
 from tir_schedules import ApplyStitchSchedules, DropAlignment
 from tir_schedules.device import Device
@@ -125,6 +126,7 @@ def _passes(
 ) -> list[tuple[str, Callable[[IRModule], IRModule]]]:
     steps: list[tuple[str, Callable[[IRModule], IRModule]]] = [
         # Sorts and scans have no legalisation; left to TVM's pipeline, nothing here would see them.
+        ("WidenSorts", WidenSorts()),
         ("DispatchSampling", relax.backend.DispatchSampling()),
         ("DispatchSortScan", relax.backend.DispatchSortScan()),
         ("LegalizeOps", NamedLegalize()),
