@@ -108,7 +108,12 @@ def power(graph: Graph) -> None:
         value = graph.select("Abs", np.abs, [value])
         value = graph.rounded("Add", np.add, [value, graph.constant(0.5, value.dtype)])
     by = graph.constant(exponent, value.dtype)
-    graph.rounded("Pow", lambda x: np.power(x, exponent), [value], extra=[by])
+
+    def exact(x: np.ndarray) -> np.ndarray:
+        # By the number 0.5 NumPy takes a square root, that of -inf is NaN.
+        return np.power(x, np.full_like(x, exponent))
+
+    graph.rounded("Pow", exact, [value], extra=[by])
 
 
 def arithmetic(graph: Graph) -> None:
