@@ -89,6 +89,9 @@ class _Copies:
             for member in old.nodes:
                 if self._home[id(member)] is old:
                     self._home[id(member)] = new
+        if node not in less.nodes:
+            # What is only copied is at home with a copy: the group it left may be replaced again.
+            self._home[id(node)] = grown[0]
 
     def _most(self, node: OpNode, readers: list[Group]) -> float:
         """Return the most that copies can save: the tensor, written and read, or a whole kernel."""
