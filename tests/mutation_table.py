@@ -76,7 +76,7 @@ MUTATIONS = {
     ),
     "tile_reuse": Mutation(
         "a tile buffer is written over while a later nest reads it",
-        f"{_CPU}.decide.tile_sharing:_is_over",
+        f"{_CPU}.facts.tile_sharing:may_overwrite",
         "(other, then) > (nest, turn)",
         "False",
         "scores_read_again", "Softmax",

@@ -13,7 +13,7 @@ from test_elementwise_code import run
 from tvm import relax, te, tirx
 
 from relay_passes.rewrites.pack_weights import PackWeights
-from tir_schedules.cpu.decide.row_packing import packable
+from tir_schedules.cpu.facts.row_packing import packable
 from tir_schedules.cpu.plan.kernel_plan import LoopGroup, Phase, Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 

@@ -14,7 +14,7 @@ from stitch_tir import ARITHMETIC, statements
 from tvm import ir, s_tir, te, tirx
 
 import tvm_stitch
-from tir_schedules.cpu.decide.next_tile_prefetch import sweeper, sweeps
+from tir_schedules.cpu.facts.next_tile import sweeper
 from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 
@@ -167,7 +167,8 @@ def test_of_what_does_not_fit_the_smaller_parts_are_asked_for():
     """Rows of 70 x 64 elements do fit, keys and values of 448 x 64 do not."""
     func = weighted(8, 448, 64, turned=False)
     plan = planned(func, replace(DEVICE, l2_bytes=1 << 18))
-    assert [s.access.tensor.name for s in sweeps(plan.phases[0], plan)] == ["q", "out"]
+    (ahead,) = (g.next_tile for g in plan.phases[0].groups if g.next_tile)
+    assert [each.access.tensor.name for each in ahead] == ["q", "out"]
 
 
 def test_nothing_is_fetched_that_is_in_the_cache():

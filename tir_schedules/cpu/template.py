@@ -14,6 +14,7 @@ from ..kernel_ir.stage import Refusal
 from ..vector_math import materialise_lets
 from .assemble import emit_prim_func
 from .decide.planner import plan_kernel
+from .decide.settle import settled
 from .plan.kernel_plan import Plan
 
 _MAX_ELEMENTS = 2**31 - 1  # positions are 32-bit
@@ -26,7 +27,8 @@ def plan_prim_func(func: tirx.PrimFunc, device: Device) -> Plan | str:
         return str(kernel)
     if any(p.elements > _MAX_ELEMENTS for p in kernel.params):
         return "a tensor has 2**31 elements or more"
-    return plan_kernel(kernel, device)
+    plan = plan_kernel(kernel, device)
+    return plan if isinstance(plan, str) else settled(plan)
 
 
 def schedule_prim_func(func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc | str:

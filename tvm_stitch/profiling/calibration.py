@@ -18,8 +18,8 @@ from tvm import relax, te, tirx, topi
 from tvm.ir import IRModule
 
 from tir_schedules.cpu.decide.row_blocks import most_rows
-from tir_schedules.cpu.decide.row_packing import packable
 from tir_schedules.cpu.facts.register_tile import lanes_of
+from tir_schedules.cpu.facts.row_packing import packable
 from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
 from tir_schedules.device import Device

@@ -12,15 +12,16 @@ from dataclasses import replace
 from ...analysis.iteration_space import Atom, Node, Space
 from ...device import Device
 from ..facts import guards
+from ..facts.epilogues import is_of_product
 from ..facts.padding import bounds_of, padding_of
 from ..facts.register_tile import lanes_of, register_tile, runs_on
+from ..facts.transposed import lanes_across, sides
 from ..facts.vectors import lanes_for, vector_atom
 from ..facts.windows import window_of
 from ..plan.kernel_plan import LoopGroup, Phase
-from .epilogues import is_of_product, with_epilogues
+from .epilogues import with_epilogues
 from .row_blocks import rows_of
 from .row_packing import with_rows_apart
-from .transposed import lanes_across, sides
 from .window_rows import window_rows
 
 # Outputs are often as far apart as a page is wide, so their lines meet in one set of L1.

@@ -9,14 +9,13 @@ results are asked for alike: stores that waited for theirs filled the store queu
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ...analysis.iteration_space import Access, Atom
 from ...device import LINE_BYTES
 from ...kernel_ir.expr import dtype_bytes
+from ..facts.next_tile import first_read, next_tile_of, sweeper
 from ..plan.kernel_plan import LoopGroup, Phase, Plan
-from . import prefetch
+from ..plan.memory import NextTilePrefetch
 
 # Of a register tile, per line that it writes: with fewer, asking takes longer than waiting. 1x1
 # convolutions of 16 channels (half a step) took 8 % longer, of 64 (2 steps) up to 7; attention
@@ -24,47 +23,7 @@ from . import prefetch
 _STEPS_PER_LINE = 4
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """What a tile reads or writes of a tensor: `elements` at each position of the atoms `runs`.
-
-    It is `ahead` elements of where this tile does. The tiles along the atoms `repeats` read the
-    same, so that each of them fetches a part.
-    """
-
-    access: Access
-    runs: tuple[Atom, ...]
-    elements: int
-    ahead: int
-    repeats: tuple[Atom, ...]
-    writes: bool = False
-
-    def lines(self) -> int:
-        """Return how many lines a run is."""
-        return -(-self.elements * dtype_bytes(self.access.tensor.dtype) // LINE_BYTES)
-
-    def count(self, phase: Phase) -> int:
-        """Return how many runs there are."""
-        return math.prod(phase.inner_extent(a) for a in self.runs)
-
-    def bytes(self, phase: Phase) -> int:
-        return self.lines() * self.count(phase) * LINE_BYTES
-
-
-def sweeper(phase: Phase) -> LoopGroup | None:
-    """Return the nest that fetches for the next tile: the last product, if its sums are one loop.
-
-    That is over the whole depth, and not one of packed rows.
-    """
-    products = [g for g in phase.groups if g.is_product]
-    if not products or products[-1].strip_level != 1 or products[-1].beside is not None:
-        return None
-    inside = products[-1].dims[1:-1]
-    whole = len(inside) == 1 and inside[0] not in phase.chunks
-    return products[-1] if whole and products[-1].packed is None else None
-
-
-def sweeps(phase: Phase, plan: Plan) -> list[Sweep]:
+def next_tile_prefetches(phase: Phase, plan: Plan) -> list[NextTilePrefetch]:
     """Return what a phase's `sweeper` fetches of inputs and outputs beyond a core's cache.
 
     The smaller parts first, while two tiles' and the buffers fit that.
@@ -73,11 +32,13 @@ def sweeps(phase: Phase, plan: Plan) -> list[Sweep]:
     if group is None:
         return []
     nests = phase.nests()
-    reads = (prefetch.first_read(nests, tensor) for tensor in plan.fetched)
-    found = [s for a in reads if a is not None and (s := _sweep(a, group, phase)) is not None]
+    reads = (first_read(nests, tensor) for tensor in plan.fetched)
+    found = [s for a in reads if a is not None and (s := next_tile_of(a, group, phase)) is not None]
     claimed = plan.claimed if _has_steps_to_spare(group) else ()
     stores = (n.store for g in nests for n in g.nodes if n.stage.out in claimed)
-    found += [replace(s, writes=True) for a in stores if (s := _sweep(a, group, phase)) is not None]
+    found += [
+        replace(s, writes=True) for a in stores if (s := next_tile_of(a, group, phase)) is not None
+    ]
     out, taken = [], plan.tile_bytes
     for sweep in sorted(found, key=lambda s: s.bytes(phase)):
         taken += 2 * sweep.bytes(phase)
@@ -91,19 +52,3 @@ def _has_steps_to_spare(group: LoopGroup) -> bool:
     dtype = group.nodes[0].stage.out.dtype
     lines = group.rows * group.lanes * dtype_bytes(dtype) // LINE_BYTES
     return group.dims[-2].extent >= _STEPS_PER_LINE * lines
-
-
-def _sweep(access: Access, group: LoopGroup, phase: Phase) -> Sweep | None:
-    ahead = prefetch.tile_step(access, phase)
-    rows = any(a is access for n in group.nodes for a in n.reads.values())
-    if not ahead or (rows and access.stride(group.dims[0])):
-        return None  # rows follow each other, as the hardware sees
-    inside = phase.inside(tuple(a for a in access.strides if access.stride(a)))
-    runs = sorted(inside, key=lambda a: -abs(access.stride(a)))
-    elements = 1
-    while runs and access.stride(runs[-1]) == elements:
-        elements *= phase.inner_extent(runs.pop())
-    if elements * dtype_bytes(access.tensor.dtype) < LINE_BYTES:
-        return None  # a line would be asked for several times
-    last = max(at for at, a in enumerate(phase.tile) if access.stride(a))
-    return Sweep(access, tuple(runs), elements, ahead, phase.tile[last + 1 :])

@@ -299,7 +299,7 @@ def _tile_bytes(phase: Phase, space: Space, crossing: tuple[Tensor, ...]) -> int
         readers = [place.get(id(e.consumer), starts) for e in space.edges if e.producer is node]
         ends = len(phase.groups) if id(node) in kept else max(readers, default=starts)
         span = (starts, ends, buffer_bytes(node, phase))
-        buffer = id(shared.get(id(node.stage.out), node.stage.out))
+        buffer = id(shared.get(node, node))
         known = spans.get(buffer, span)
         spans[buffer] = (known[0], max(known[1], span[1]), span[2])
     return most_alive(list(spans.values()))

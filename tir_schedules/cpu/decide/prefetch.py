@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...analysis.iteration_space import Access
 from ...kernel_ir.expr import Tensor, dtype_bytes
+from ..facts.next_tile import first_read, reads_of, tile_step, walks
 from ..plan.kernel_plan import LoopGroup, Phase, Plan
+from ..plan.memory import TO_L1, Fetch
 
 _REACH_BYTES = 8 << 10
 # Of a register tile, 14 cycles each. 16 to 24 were best of 12 to 96: products with weights from
@@ -29,16 +30,6 @@ _LEAST_STEPS = 8 * _STEPS
 # Of one row, 4 cycles each: 48 were best of 16 to 96. Zen 4, weights from L3 up to 5 % faster, from
 # memory 2 to 20 %, as busy as it is.
 _ROW_STEPS = 2 * _STEPS
-_TO_L1, TO_L2 = 3, 2  # of llvm.prefetch
-
-
-@dataclass(frozen=True)
-class Fetch:
-    """An access, how many elements ahead of it a nest looks, and into which cache it fetches."""
-
-    access: Access
-    ahead: int
-    cache: int = TO_L2
 
 
 def fetches(group: LoopGroup, phase: Phase, plan: Plan, tensors: Sequence[Tensor]) -> list[Fetch]:
@@ -54,7 +45,7 @@ def fetches(group: LoopGroup, phase: Phase, plan: Plan, tensors: Sequence[Tensor
         access = first_read(nests, tensor)
         if access is None or access in near:
             continue
-        position = next(n for n, g in enumerate(nests) if access in _reads(g))
+        position = next(n for n, g in enumerate(nests) if access in reads_of(g))
         distance, width = tile_step(access, phase), dtype_bytes(tensor.dtype)
         later = nests[position + 1 :]
         if group.is_product and nests[position] is group:
@@ -62,24 +53,10 @@ def fetches(group: LoopGroup, phase: Phase, plan: Plan, tensors: Sequence[Tensor
         elif len(nests) == 1 or abs(distance) * width > plan.cache_bytes:
             distance = min(distance, _REACH_BYTES // width)
             later = nests[position : position + 1]
-        moving = {a for a in access.strides if access.stride(a) and a not in phase.tile}
-        walks = (g for g in later if moving <= set(g.dims) and _runs_along(access, g))
-        if distance and next(walks, None) is group:
+        walking = (g for g in later if walks(access, g, phase))
+        if distance and next(walking, None) is group:
             out.append(Fetch(access, distance))
     return out
-
-
-def tile_step(access: Access, phase: Phase) -> int:
-    """Return the distance in elements to the same place of the next tile, 0 if there is none."""
-    moving = [a for a in phase.tile if access.stride(a)]
-    if not moving or access.opaque:
-        return 0
-    return access.stride(moving[-1]) * phase.chunks.get(moving[-1], 1)
-
-
-def _runs_along(access: Access, group: LoopGroup) -> bool:
-    """Return whether a nest's innermost loop, if it has any, walks an access in order."""
-    return bool(group.dims) and access.stride(group.dims[-1]) == 1
 
 
 def _panel_step(access: Access, group: LoopGroup) -> int:
@@ -104,18 +81,9 @@ def _steps_ahead(group: LoopGroup, inputs: tuple[Tensor, ...]) -> list[Fetch]:
     def in_order(access: Access) -> bool:
         return access.stride(depth) == group.lanes
 
-    reads = [a for a in _reads(group) if any(a.tensor is t for t in inputs)]
+    reads = [a for a in reads_of(group) if any(a.tensor is t for t in inputs)]
     return [
-        Fetch(a, steps * a.stride(depth), _TO_L1)
+        Fetch(a, steps * a.stride(depth), TO_L1)
         for a in reads
         if a.stride(lane) == 1 and (a.stride(depth) if group.is_product else in_order(a))
     ]
-
-
-def first_read(groups: Sequence[LoopGroup], tensor: Tensor) -> Access | None:
-    """Return how the first of some nests that reads a tensor does."""
-    return next((a for g in groups for a in _reads(g) if a.tensor is tensor), None)
-
-
-def _reads(group: LoopGroup) -> list[Access]:
-    return [a for n in group.nodes for a in n.reads.values()]

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...analysis.iteration_space import Access, Atom
-from ...device import LINE_BYTES, Device
-from ...kernel_ir.expr import Load, dtype_bytes
+from ...device import Device
+from ...kernel_ir.expr import dtype_bytes
+from ..facts.epilogues import values_of_rows
 from ..facts.padding import bounds_of
-from ..plan.kernel_plan import LoopGroup, Phase, buffer_atoms, buffer_stride
-from .epilogues import values_of_rows
+from ..facts.row_packing import packable, row_stride
+from ..plan.kernel_plan import LoopGroup, Phase
 from .row_blocks import WIDE_REGISTERS, collide, registers_across, rows_of, wide_lanes
 
 
@@ -30,7 +30,7 @@ def with_rows_apart(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup
     if load is None:
         return group
     (node,), row, lane = group.nodes, group.dims[group.strip_level - 1], group.dims[-1]
-    apart, dtype = _row_stride(node.reads[load], row, phase), load.dtype
+    apart, dtype = row_stride(node.reads[load], row, phase), load.dtype
     if registers_across(row.extent, apart, lane.extent, dtype, device) == WIDE_REGISTERS:
         wide = _wide(group, phase, device)
         if wide is not None:
@@ -53,30 +53,3 @@ def _wide(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup | None:
         reads = values_of_rows(group.epilogue, row, lane)
     rows = rows_of(count, device, reads, registers=WIDE_REGISTERS)
     return replace(group, lanes=lanes, rows=rows)
-
-
-def packable(group: LoopGroup, phase: Phase) -> Load | None:
-    """Return what a register tile reads row by row, some lines of each, None if it can't be packed.
-
-    Whole lines are read: all of them must be elements of the tensor, along the whole depth.
-    """
-    if not group.is_product or group.strip_level > len(group.dims) - 2:
-        return None
-    (node,), depth, lane = group.nodes, group.dims[-2], group.dims[-1]
-    row = group.dims[group.strip_level - 1]
-    if depth in phase.chunks:
-        return None
-    for load, access in node.reads.items():
-        steps = (access.stride(a) for a in (depth, lane, row))
-        if next(steps) == 1 and next(steps) == 0 and next(steps) and node.stays_inside(access):
-            whole = depth.extent * dtype_bytes(load.dtype) >= 2 * LINE_BYTES
-            return load if whole and load.dtype in ("float32", "float64") else None
-    return None
-
-
-def _row_stride(access: Access, row: Atom, phase: Phase) -> int:
-    """Return how many elements two rows are apart, in the tile buffer of what is made here."""
-    home = next((n for n in phase.nodes if n.stage.out is access.tensor), None)
-    if home is None or row not in buffer_atoms(home, phase):
-        return abs(access.stride(row))
-    return buffer_stride(home, row, phase)

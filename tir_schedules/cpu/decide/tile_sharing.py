@@ -10,49 +10,19 @@ from collections.abc import Sequence
 
 from ...analysis.iteration_space import Node, Space
 from ...kernel_ir.expr import Tensor
-from ..facts.overwrite import is_same_element, places_in, refuse_nest
-from ..plan.kernel_plan import Phase, buffer_atoms
-from .deinterleave import split_of
+from ..facts.tile_sharing import may_overwrite
+from ..plan.kernel_plan import Phase
 
 
-def shared_tiles(phase: Phase, space: Space, crossing: Sequence[Tensor]) -> dict[int, Tensor]:
-    """Return, by its id, each tensor of a tile that is in the buffer of another, and that other.
+def shared_tiles(phase: Phase, space: Space, crossing: Sequence[Tensor]) -> dict[Node, Node]:
+    """Return each node of a tile whose buffer is another's, and that node, which has its own.
 
-    A tensor named as the other has a buffer of its own. `crossing` are those of other phases too.
+    `crossing` are the tensors of other phases too.
     """
-    found: dict[int, Tensor] = {}
+    found: dict[Node, Node] = {}
     kept = phase.buffered(space, crossing)
     for writer in kept:
-        over = next((n.stage.out for n in kept if _is_over(writer, n, phase, space)), None)
+        over = next((n for n in kept if may_overwrite(writer, n, phase, space)), None)
         if over is not None:
-            found[id(writer.stage.out)] = found.get(id(over), over)
+            found[writer] = found.get(over, over)
     return found
-
-
-def _is_over(writer: Node, operand: Node, phase: Phase, space: Space) -> bool:
-    """Return whether a result may be written over one made before it in the same tile."""
-    there = operand.stage.out
-    if not any(a.tensor is there for a in writer.reads.values()):
-        return False
-    if not _is_alike(writer, operand, phase, space):
-        return False
-    ((nest, turn),) = places_in(phase, writer)
-    if refuse_nest(phase.groups[nest], writer, phase) is not None:
-        return False
-    for reader in space.nodes:
-        for access in (a for a in reader.reads.values() if a.tensor is there):
-            ((other, then),) = places_in(phase, reader)
-            if (other, then) > (nest, turn):
-                return False
-            if other == nest and not is_same_element(access, writer.store):
-                return False
-    return True
-
-
-def _is_alike(writer: Node, operand: Node, phase: Phase, space: Space) -> bool:
-    """Return whether two tile buffers have an element of the same point in the same place."""
-    if writer.stage.out.dtype != operand.stage.out.dtype:
-        return False
-    if split_of(writer, phase, space) is not None:
-        return False  # the operand is not: the writer reads it in order
-    return buffer_atoms(writer, phase) == buffer_atoms(operand, phase)

@@ -9,13 +9,13 @@ from ...analysis.iteration_space import Atom, Edge, Node, Space
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
 from ..facts.register_tile import register_tile
+from ..facts.transposed import lanes_across, sides
 from ..facts.vectors import own_vector
 from ..facts.windows import window_of
 from .product_tiles import tile_atoms
 from .row_chains import even_rows
 from .serial_rows import walked_rows
 from .store_queue import tiles_at_once
-from .transposed import chunk_of, sides
 from .whole_rows import whole_rows
 
 _LANE_CHUNK = 64  # chunks of a vector atom are whole strips of lanes
@@ -23,6 +23,7 @@ _LINE_CHUNK = 16  # or whole cache lines at least
 # Points that a line serves. 3x3 of stride 1 has 1.8; of stride 2 1.3, and 112x112 pixels of 96
 # channels took 2 % longer than pixel by pixel, where each is read whole.
 _SERVES = 1.5
+_TRANSPOSED_BLOCKS = 4  # of each side of a tile: what it reads and writes stays in L1
 _TAPS_SHARE = 3  # of L1, what the taps of a window may take
 
 
@@ -95,7 +96,8 @@ def _spatial_tiling(nodes: list[Node], common: list[Atom], lead: Node, device: D
     if len(nodes) == 1 and (found := sides(lead, device)) is not None:
         stored, read = found
         vector_atoms = {stored}
-        if (chunk := chunk_of(read, lead, device)) < read.extent:
+        chunk = min(read.extent, _TRANSPOSED_BLOCKS * lanes_across(lead, device))
+        if chunk < read.extent:
             chunks[read] = chunk
     rows = _window_rows(lead, common, device)
     tile = [

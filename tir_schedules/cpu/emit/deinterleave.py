@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
-from ..decide.deinterleave import Split
+from ..plan.memory import Deinterleave
 from .expr import INDEX
 
 
-def place_of(split: Split, at: ir.Expr) -> ir.Expr:
+def place_of(split: Deinterleave, at: ir.Expr) -> ir.Expr:
     """Return where on its line an element is."""
     ways = tirx.IntImm(INDEX, split.ways)
     return tirx.floormod(at, ways) * split.part + tirx.floordiv(at, ways)

@@ -13,7 +13,7 @@ from ..facts import guards
 from ..facts.vectors import halves
 from .expr import INDEX
 from .nest import Nest, Reduce, sequence
-from .next_tile_prefetch import sweeping_steps
+from .next_tile_prefetch import prefetching_steps
 from .point import PointEmitter
 from .reduce import (
     close_lanes,
@@ -38,7 +38,6 @@ class NestEmitter:
         self._points = PointEmitter(nest, registers)
         self._epilogue: PointEmitter | None = None
         self._behind = nest.behind()
-        self._sweeps = nest.storage.sweeps(nest.group, nest.phase)
         self._settled = False  # whether all rows at hand are inside a padded line
         if self._behind is not None:
             self._epilogue = PointEmitter(self._behind, registers)
@@ -273,8 +272,8 @@ class NestEmitter:
             return one_by_one(self._nest, atom, lined, emit)
         if not inside and not bounds and self._nest.group.packed is not None:
             return packed_steps(self._nest, atom, self._points, emit)
-        if not inside and not bounds and self._sweeps:
-            return sweeping_steps(self._nest, self._sweeps, atom, start, emit)
+        if not inside and not bounds and self._nest.group.next_tile:
+            return prefetching_steps(self._nest, atom, start, emit)
         return [self._loop(atom, self._loops[atom], self._nest.extent(atom), emit)]
 
     def _one_by_one(self, atom: Atom, emit: Callable[[], list[tirx.Stmt]]) -> list[tirx.Stmt]:

@@ -10,8 +10,7 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Atom
 from ...device import LINE_BYTES
 from ...kernel_ir.expr import dtype_bytes
-from ..decide.next_tile_prefetch import Sweep
-from ..decide.prefetch import TO_L2
+from ..plan.memory import TO_L2, NextTilePrefetch
 from . import prefetch
 from .expr import INDEX
 from .nest import Nest, sequence
@@ -20,14 +19,12 @@ from .storage import total
 Body = Callable[[], list[tirx.Stmt]]
 
 
-def sweeping_steps(
-    nest: Nest, sweeps: Sequence[Sweep], depth: Atom, start: ir.Expr, emit: Body
-) -> list[tirx.Stmt]:
+def prefetching_steps(nest: Nest, depth: Atom, start: ir.Expr, emit: Body) -> list[tirx.Stmt]:
     """Emit the loop over the depth of the strip from `start` on, with its part of the lines.
 
     So many steps stand together that about a line is asked for with them.
     """
-    phase, loops = nest.phase, nest.position.loops
+    phase, loops, sweeps = nest.phase, nest.position.loops, nest.group.next_tile
     row = nest.dims[nest.strip_at - 1]
     strips = -(-phase.inner_extent(nest.vector) // nest.group.lanes)
     blocks = -(-phase.inner_extent(row) // nest.group.rows)
@@ -64,7 +61,7 @@ def _number(digits: Sequence[tuple[int, ir.Expr]]) -> ir.Expr:
     return total(parts)
 
 
-def _fetched(nest: Nest, sweep: Sweep, line: ir.Expr) -> list[tirx.Stmt]:
+def _fetched(nest: Nest, sweep: NextTilePrefetch, line: ir.Expr) -> list[tirx.Stmt]:
     """Return the prefetch of a line by its number; past the last one it does no harm."""
     access, phase, outer = sweep.access, nest.phase, nest.position.outer
     run, within = _divided(line, sweep.lines())

@@ -9,7 +9,7 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Access, Atom, Node
 from ...kernel_ir.expr import AxisRef, Const, Expr, Load
 from ..facts import guards
-from ..facts.division import by_reciprocal, by_reciprocals
+from ..facts.division import by_reciprocals
 from . import prefetch, strided
 from .expr import INDEX, Emitter, Scope, hoist, share
 from .nest import Nest, sequence
@@ -35,7 +35,6 @@ class PointEmitter:
         self.packed: Mapping[Load, Callable[[], ir.Expr]] = {}  # loads that a buffer holds now
         self._picked: dict[Load, ir.Expr] = {}
         self._depths: dict[Expr, int] = {}
-        self._fetches = nest.storage.fetches(nest.group, nest.phase)
         self._settled: dict[Atom, int] = {}
         self.scopes = [Scope()]
         for _ in range(max(0, nest.strip_at)):
@@ -61,7 +60,7 @@ class PointEmitter:
     def _divide_by_reciprocals(self) -> None:
         """Divide the lanes by what is settled outside them without dividing each."""
         nest = self._nest
-        if nest.group.lanes == 1 or not by_reciprocal(nest.storage.vector_bytes):
+        if nest.group.lanes == 1 or not nest.group.reciprocals:
             return
 
         def settled(quotient: Expr, divisor: Expr) -> bool:
@@ -138,7 +137,7 @@ class PointEmitter:
         out: list[tirx.Stmt] = []
         if nest.row > nest.active[0]:
             return out  # the first of a block of rows has asked for the lines of all
-        for fetch in self._fetches:
+        for fetch in nest.group.fetches:
             access = fetch.access
             if width > 1 and access.stride(nest.vector) == 1:
                 flat = nest.storage.flat(access.tensor)
@@ -152,6 +151,8 @@ class PointEmitter:
     ) -> dict[Load, tuple[ir.Var, tirx.Stmt]]:
         """Return registers for what lanes read apart, and the statements that fill them."""
         nest, out = self._nest, {}
+        if not nest.group.shuffles:
+            return out
         for load, (node, access) in self._reads.items():
             key, storage = id(load.tensor), nest.storage
             if key in self._made_here or key in given or not storage.is_flat(load.tensor):

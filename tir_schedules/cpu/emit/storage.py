@@ -9,11 +9,8 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Access, Atom, Node
 from ...kernel_ir.expr import Axis, AxisRef, Expr, Load, Tensor, dtype_bytes, walk
 from ...kernel_ir.index import normalize
-from ..decide import prefetch
-from ..decide.deinterleave import Split, split_of
-from ..decide.next_tile_prefetch import Sweep, sweeper, sweeps
-from ..decide.tile_sharing import shared_tiles
-from ..plan.kernel_plan import LoopGroup, Phase, Plan, buffer_atoms
+from ..plan.kernel_plan import Phase, Plan, buffer_atoms
+from ..plan.memory import Deinterleave
 from . import bfloat16
 from .deinterleave import place_of
 from .expr import INDEX, cast
@@ -29,7 +26,7 @@ class Storage:
         self._flat: dict[int, ir.Var] = {}
         self._tiles: dict[int, ir.Var] = {}
         self._layout: dict[int, dict[Atom, int]] = {}
-        self._splits: dict[int, Split] = {}
+        self._splits: dict[int, Deinterleave] = {}
         self._home = {id(n.stage.out): n for n in plan.space.nodes}
         for tensor in plan.workspace:
             self._flat[id(tensor)] = self._allocate(tensor.name, tensor.elements, tensor.dtype)
@@ -84,14 +81,6 @@ class Storage:
     def declarations(self) -> list[tirx.Stmt]:
         return self._declared
 
-    def fetches(self, group: LoopGroup, phase: Phase) -> list[prefetch.Fetch]:
-        swept = {id(s.access.tensor) for s in sweeps(phase, self._plan)}
-        tensors = [t for t in self._plan.fetched if id(t) not in swept]
-        return prefetch.fetches(group, phase, self._plan, tensors)
-
-    def sweeps(self, group: LoopGroup, phase: Phase) -> list[Sweep]:
-        return sweeps(phase, self._plan) if sweeper(phase) is group else []
-
     def offset(self, access: Access, position: Position) -> ir.Expr:
         """Return the global position of an affine access."""
         return self._global(access, position, None)
@@ -108,12 +97,11 @@ class Storage:
         """Allocate the tile buffers of a phase."""
         out: list[tirx.Stmt] = []
         space, crossing = self._plan.space, self._plan.crossing
-        shared = shared_tiles(phase, space, crossing)
         for node in phase.buffered(space, crossing):
             tensor = node.stage.out
             atoms = buffer_atoms(node, phase)
             strides, step = {}, 1
-            split = split_of(node, phase, space)
+            split = phase.deinterleaved.get(node)
             if split is not None:
                 self._splits[id(tensor)] = split
             for atom in reversed(atoms):
@@ -121,8 +109,8 @@ class Storage:
                 parted = split is not None and atom is split.atom
                 step *= split.ways * split.part if parted else phase.inner_extent(atom)
             self._layout[id(tensor)] = strides
-            if id(tensor) in shared:
-                self._tiles[id(tensor)] = self._tiles[id(shared[id(tensor)])]
+            if node in phase.shared:
+                self._tiles[id(tensor)] = self._tiles[id(phase.shared[node].stage.out)]
                 continue
             buffer = tirx.decl_buffer((step,), stored(tensor.dtype), tensor.name)
             self._tiles[id(tensor)] = buffer

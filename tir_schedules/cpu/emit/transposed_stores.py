@@ -12,7 +12,7 @@ from tvm import ir, tirx
 
 from ...analysis.iteration_space import Atom
 from ...kernel_ir.expr import dtype_bytes
-from ..decide.epilogues import turns
+from ..facts.epilogues import turns
 from .expr import INDEX
 from .nest import Nest
 from .storage import total
@@ -25,7 +25,7 @@ Value = Callable[[int, ir.Var], list[tirx.Stmt]]
 
 def stores_along(nest: Nest, row: Atom, rows: int, width: int) -> bool:
     """Return whether the nest behind `rows` x `width` sums stores vectors along the row atom."""
-    if rows < _LEAST_ROWS or width % _side(nest):
+    if not nest.group.shuffles or rows < _LEAST_ROWS or width % _side(nest):
         return False
     return turns(nest.group.nodes, row, nest.vector, nest.storage.vector_bytes)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...analysis.iteration_space import Atom, Node, Space
 from ...kernel_ir.expr import Load, Tensor, dtype_bytes
+from .memory import Deinterleave, Fetch, NextTilePrefetch
 from .streaming_attention import Online
 from .window import Window
 
@@ -24,7 +25,10 @@ class LoopGroup:
     register tile run on over the atom `beside` them, which is no loop of its own. A `transposed`
     nest is read along the last dimension and stored along the one before, in blocks of `lanes` of
     each. Rows of a `window` share its lines instead: its taps are the last loop but the lanes. What
-    rows read of `packed` is copied side by side first, a line of each row at a time.
+    rows read of `packed` is copied side by side first, a line of each row at a time. Each point
+    asks for its `fetches`, each step of a sum for a part of what the `next_tile` reads and writes.
+    Where it `shuffles`, what lanes read or store apart goes through registers that are shuffled,
+    where it has `reciprocals`, lanes that are divided by one number are multiplied.
     """
 
     nodes: tuple[Node, ...]
@@ -37,6 +41,10 @@ class LoopGroup:
     transposed: bool = False
     window: Window | None = None
     packed: Load | None = None
+    fetches: tuple[Fetch, ...] = ()
+    next_tile: tuple[NextTilePrefetch, ...] = ()
+    shuffles: bool = True
+    reciprocals: bool = False
 
     def all_nodes(self) -> tuple[Node, ...]:
         """Return the nodes of the nest and of its epilogue."""
@@ -56,6 +64,7 @@ class Phase:
     part numbers tiles, its inner part (that many elements, the last piece ragged) stays inside.
     `partial` nodes reduce a tiled atom: each tile leaves a partial result, combined a phase later.
     The last of `tile` may be `walked`: a loop in each tile, behind what is the same all along it.
+    A node in `shared` has its tile buffer over another's, lines of `deinterleaved` are in parts.
     """
 
     nodes: tuple[Node, ...]
@@ -65,6 +74,8 @@ class Phase:
     partial: tuple[Node, ...] = ()
     combine: tuple[Node, ...] = ()
     walked: Atom | None = None
+    shared: dict[Node, Node] = field(default_factory=dict)
+    deinterleaved: dict[Node, Deinterleave] = field(default_factory=dict)
 
     def steps(self, group: LoopGroup) -> int:
         """Return how often a loop group runs in a tile."""

@@ -1,7 +1,7 @@
-"""Which nodes read along one atom and store along another, and how large their tiles are.
+"""Which nodes read along one atom and store along another, and in blocks of what side.
 
 A transposed read gathers a lane at a time. Read where they are contiguous, blocks of lanes x lanes
-are transposed in registers instead (`emit_transposed`).
+are transposed in registers instead (`emit.transposed`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from ...analysis.iteration_space import Atom, Node
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
-from ..facts import guards
+from . import guards
 
 _DTYPES = frozenset(("float32", "float64", "int32", "int64"))
-_CHUNK_BLOCKS = 4  # of each side of a tile: what it reads and writes stays in L1
 
 
 def lanes_across(node: Node, device: Device) -> int:
@@ -41,8 +40,3 @@ def sides(node: Node, device: Device) -> tuple[Atom, Atom] | None:
             free = all(guards.cuts(node, each) == [] for each in (stored, atom))
             return (stored, atom) if free else None
     return None
-
-
-def chunk_of(atom: Atom, node: Node, device: Device) -> int:
-    """Return how much of the atom that is read along stays inside a tile."""
-    return min(atom.extent, _CHUNK_BLOCKS * lanes_across(node, device))
