@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from tir_schedules.device import cpu as device
@@ -16,6 +18,16 @@ def pytest_configure(config: pytest.Config) -> None:
     patch = pytest.MonkeyPatch()
     settle(patch)
     config.add_cleanup(patch.undo)
+
+
+class _Raise(logging.Handler):
+    """Fails where default decisions are illegal: users get a slow kernel and a warning."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise AssertionError(record.getMessage())
+
+
+logging.getLogger("tvm_stitch.schedule").addHandler(_Raise(logging.WARNING))
 
 
 def settle(patch: pytest.MonkeyPatch) -> None:

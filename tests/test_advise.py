@@ -71,3 +71,13 @@ def test_explain_with_little_fuel_stops_fusing_early(tmp_path, capsys):
     assert told.strip() == str(reports[1]).strip()
     assert "3 rewrites, the last: " in told
     assert "out of fuel" in told
+
+
+def test_explain_prints_the_plan_of_a_kernel_by_its_name(tmp_path, capsys):
+    path = tmp_path / "model.onnx"
+    onnx.save(zoo.subgraph("layernorm_decomposed", (64, 96)), path)
+    ((name, page),) = tvm_stitch.plans(path).items()
+    assert main(["explain", str(path), "--plan", name]) == 0
+    assert capsys.readouterr().out == f"{page}\n"
+    assert main(["explain", str(path), "--plan", "none"]) == 1
+    assert name in capsys.readouterr().err

@@ -67,7 +67,7 @@ def test_attention_is_one_kernel_with_register_tiles(sizes, mask):
     groups = kernels(attention(*sizes, mask).model())
     (group,) = (g for g in groups if len(g.nodes) > 1)  # a mask may be made before it
     _, plan = accepted_plan(group.kernel(), sc.device(2))
-    assert refuse_products(plan) is None
+    assert refuse_products(plan, sc.device(2)) is None
     products = [g for p in plan.phases for g in p.groups if g.rows > 1]
     assert len(products) == 2
 

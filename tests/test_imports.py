@@ -55,8 +55,8 @@ def test_tir_schedules_needs_tvm_only():
 FLOORS = {
     "tir_schedules": [
         "kernel_ir", "analysis", "rewrites", "patterns", "device.profile", "device", "vector_math",
-        "fallback", "cpu.plan", "cpu.facts", "cpu.emit", "cpu.emit.attention", "cpu.cost",
-        "cpu.decide", "cpu.accept", "cpu",
+        "fallback", "cpu.plan", "cpu.facts", "cpu.legal", "cpu.emit", "cpu.emit.attention",
+        "cpu.cost", "cpu.decide", "cpu.accept", "cpu",
     ],
     "relay_passes": ["graph", "explorer", "cost", "rewrites", "fusion", "memory"],
 }  # fmt: skip

@@ -292,7 +292,7 @@ def test_says_why_no_mask_can_be_told_to_hide_keys(change, reason):
 )
 def test_keys_chosen_row_by_row_are_taken_in_blocks_where_there_are_fewer(mask, keys, online):
     kernel = whole_kernel(attention(64, keys, mask=mask).model())
-    assert (plan_online(kernel, sc.device(2)) is not None) == online
+    assert (plan_online(find_attention(kernel), sc.device(2)) is not None) == online
 
 
 def test_a_bounded_score_can_be_hidden():

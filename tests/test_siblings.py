@@ -58,7 +58,7 @@ def only_plan(model: onnx.ModelProto) -> Plan:
     """Return the plan of the only kernel of a model."""
     (group,) = kernels(model)
     reason, plan = accepted_plan(group.kernel(), sc.device(2))
-    assert reason is None and refuse_products(plan) is None
+    assert reason is None and refuse_products(plan, sc.device(2)) is None
     return plan
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from stitch_tir import ARITHMETIC, statements
 from tvm import ir, s_tir, te, tirx
 
 import tvm_stitch
+from tir_schedules.cpu.cost.beyond_cache import write_allocated
 from tir_schedules.cpu.facts.next_tile import sweeper
 from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan, plan_prim_func
@@ -77,7 +79,7 @@ def _prefetches(stmt: tirx.Stmt, env: dict[str, int]) -> Iterator[tuple[dict[str
                 env = env | {each.var.name: _value(each.value, env)}
             yield from _prefetches(each, env)
     elif isinstance(stmt, tirx.For):
-        if any("llvm.prefetch" in str(s) for s, _ in statements(stmt) if _is_call(s)):
+        if _fetches(stmt):
             for value in range(_value(stmt.extent, env)):
                 yield from _prefetches(stmt.body, env | {stmt.loop_var.name: value})
     elif isinstance(stmt, tirx.IfThenElse):
@@ -85,8 +87,14 @@ def _prefetches(stmt: tirx.Stmt, env: dict[str, int]) -> Iterator[tuple[dict[str
             yield from _prefetches(stmt.then_case, env)
     elif isinstance(stmt, s_tir.SBlockRealize):
         yield from _prefetches(stmt.block.body, env)
-    elif _is_call(stmt) and "llvm.prefetch" in str(stmt) and int(stmt.value.args[3]) == INTO_L2:
+    elif _is_call(stmt) and _fetches(stmt) and int(stmt.value.args[3]) == INTO_L2:
         yield env, stmt.value
+
+
+@functools.cache
+def _fetches(stmt: tirx.Stmt) -> bool:
+    """Return whether there is a prefetch in a statement, printed once for all turns of its loop."""
+    return any("llvm.prefetch" in str(s) for s, _ in statements(stmt) if _is_call(s))
 
 
 def _is_call(stmt: tirx.Stmt) -> bool:
@@ -150,16 +158,18 @@ def test_tiles_of_some_rows_ask_for_the_next_ones_and_share_out_the_next_head():
 def test_a_result_that_is_stored_past_the_caches_is_not_asked_for():
     func = weighted(24, 48, 32)
     for l3_bytes, streamed in ((1 << 20, []), (144 << 10, ["out"])):
-        plan = planned(func, replace(DEVICE, l3_bytes=l3_bytes))
+        device = replace(DEVICE, l3_bytes=l3_bytes)
+        plan = planned(func, device)
         assert [t.name for t in plan.streamed] == streamed
-        assert len(plan.claimed) == 1 - len(streamed)
+        written = write_allocated(plan.space.kernel, plan.streamed, device)
+        assert len(written) == 1 - len(streamed)
 
 
 def test_results_of_a_few_steps_are_not_asked_for():
     """48 positions are summed by a register tile of 24 lines or so."""
     func = weighted(24, 48, 32)
     plan = planned(func)
-    assert plan.claimed
+    assert write_allocated(plan.space.kernel, plan.streamed, DEVICE)
     assert {name for name, _ in lines_fetched(plan, func)} == set("qkv")
 
 

@@ -13,7 +13,17 @@ from tvm_stitch import registration
 from tvm_stitch.errors import StitchError
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Report", "StitchError", "advise", "compile", "explain", "load", "verify"]
+__all__ = [
+    "Model",
+    "Report",
+    "StitchError",
+    "advise",
+    "compile",
+    "explain",
+    "load",
+    "plans",
+    "verify",
+]
 
 _HOMES = {
     "Model": "tvm_stitch.runtime.model",
@@ -22,6 +32,7 @@ _HOMES = {
     "compile": "tvm_stitch.api",
     "explain": "tvm_stitch.api",
     "load": "tvm_stitch.runtime.library",
+    "plans": "tvm_stitch.api",
     "verify": "tvm_stitch.api",
 }
 

@@ -21,6 +21,9 @@ from tvm_stitch.runtime.link import find_compiler
 from tvm_stitch.runtime.model import Model
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tvm_stitch.options import CompileOptions, ModelOptions
     from tvm_stitch.verification.verification import Verification
 
 ON_MISMATCH = ("refuse", "unfuse")
@@ -72,19 +75,28 @@ def compile(
 def explain(
     model: Any,
     target: str | dict | Target = "x86",
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    log: str | os.PathLike | None = None,
-    profile: str | os.PathLike | None = None,
-    threads: int | None = None,
-    fusion: str = "stitch",
-    fuel: int | None = None,
+    **options: Unpack[CompileOptions],
 ) -> Report:
     """Return the report `compile` would give, without building code.
 
     Raises: StitchError as `compile`.
     """
-    return lower(Request(model, target, shapes, log, profile, threads, fusion, fuel)).report
+    return lower(Request(model, target, **options)).report
+
+
+def plans(
+    model: Any,
+    target: str | dict | Target = "x86",
+    **options: Unpack[CompileOptions],
+) -> dict[str, str]:
+    """Return how each kernel of a model would run, a page by the kernel's name.
+
+    Kernels that no template takes are not in it.
+
+    Raises: StitchError as `compile`.
+    """
+    lowered = lower(Request(model, target, **options))
+    return {name: str(plan) for name, plan in lowered.plans.items()}
 
 
 def verify(
@@ -95,12 +107,7 @@ def verify(
     seed: int = 0,
     budget: float | None = None,
     reproducers: str | os.PathLike | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    log: str | os.PathLike | None = None,
-    profile: str | os.PathLike | None = None,
-    threads: int | None = None,
-    fusion: str = "stitch",
-    fuel: int | None = None,
+    **options: Unpack[CompileOptions],
 ) -> Verification:
     """Compile a model and compare each of its kernels with its operators one by one, in float64.
 
@@ -119,7 +126,7 @@ def verify(
     if folder is not None:
         verification.refuse_output(folder)
     return verification.verify_model(
-        Request(model, target, shapes, log, profile, threads, fusion, fuel),
+        Request(model, target, **options),
         inputs=Path(inputs) if isinstance(inputs, str | os.PathLike) else inputs,
         seed=seed,
         budget=math.inf if budget is None else budget,
@@ -130,17 +137,13 @@ def verify(
 def advise(
     model: Any,
     target: str | dict | Target = "x86",
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    log: str | os.PathLike | None = None,
-    profile: str | os.PathLike | None = None,
-    threads: int | None = None,
+    **options: Unpack[ModelOptions],
 ) -> Advice:
     """Return what stitching is predicted to gain, without building code.
 
     Raises: StitchError as `compile`.
     """
-    asked = understand(Request(model, target, shapes, log, profile, threads))
+    asked = understand(Request(model, target, **options))
     with legalizing(asked.imported):
         plans = pipeline.planned(
             asked.imported.mod, asked.target, threads=asked.threads, profile=asked.profile

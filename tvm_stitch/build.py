@@ -65,7 +65,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Lowered:
-    """`stages`: the module after each pass, by the pass's name; `fuel`: the rewrites applied."""
+    """A module for `build`, and how it came about.
+
+    `stages`: the module after each pass, by the pass's name; `fuel`: the rewrites applied; `plans`:
+    of the kernels that our schedules take, by their names, each a page as text.
+    """
 
     imported: ImportedModel
     mod: IRModule
@@ -74,6 +78,7 @@ class Lowered:
     threads: int
     stages: Mapping[str, IRModule]
     fuel: Fuel
+    plans: Mapping[str, object]
 
 
 def understand(request: Request) -> Asked:
@@ -96,6 +101,7 @@ def lower(request: Request) -> Lowered:
         rule = f"use one of {', '.join(FUSIONS)}"
         raise StitchError(f"fusion {request.fusion!r}", "unknown", rule)
     stages: dict[str, IRModule] = {}
+    plans: dict[str, object] = {}
     with burning(Fuel(request.fuel)) as fuel:
         asked = understand(request)
         with legalizing(asked.imported):
@@ -108,6 +114,7 @@ def lower(request: Request) -> Lowered:
                 dump_dir=Path(request.dump_dir) if request.dump_dir is not None else None,
                 watch=stages.__setitem__,
                 apart=request.apart,
+                plans=plans,
             )
     stored = stored_bytes(asked.imported.weights)
     made = sum(weight.bytes for weight in asked.imported.prepared)
@@ -118,7 +125,7 @@ def lower(request: Request) -> Lowered:
         rewrites=len(fuel.spent),
         last_rewrite=describe_last(fuel, asked.imported) if request.fuel is not None else "",
     )
-    return Lowered(asked.imported, mod, report, asked.target, asked.threads, stages, fuel)
+    return Lowered(asked.imported, mod, report, asked.target, asked.threads, stages, fuel, plans)
 
 
 @contextlib.contextmanager

@@ -42,12 +42,14 @@ def lower(
     dump_dir: Path | None = None,
     watch: Callable[[str, IRModule], None] | None = None,
     apart: Apart = NOTHING,
+    plans: dict[str, object] | None = None,
 ) -> tuple[IRModule, Report]:
     """Lower a Relax module for `target`; return it for `build_pipeline`, and what was done.
 
     `fusion` picks the planner only: `stitch`, `tvm` (stock FuseOps) or `none`. `profile` defaults
     to the shipped one of the device. `dump_dir` receives the module after each pass as
     `NN_Pass.py`; `watch` is called with each pass's name and result. `apart` is not fused.
+    `plans` takes the plan of each kernel that our schedules take, by its name: a page as text.
 
     Raises: NotLegalized for an operator that no rule takes.
     """
@@ -66,6 +68,8 @@ def lower(
                 watch(name, mod)
             if dump_dir is not None:
                 _dump(mod, dump_dir, f"{number:02}_{name}.py")
+    if plans is not None:
+        plans.update(schedule.plans)
     with unnoted():  # it plans memory to tell its size
         return mod, build_report(before[0], mod, stitch, schedule, overwrite.originals)
 

@@ -71,6 +71,6 @@ class ProductJudge:
         if key not in self._known:
             reason, plan = accepted_plan(group.kernel(), self._device)
             time = estimate_any(plan, self._device).total if plan is not None else math.inf
-            refusal = reason or refuse_products(plan)
+            refusal = reason or refuse_products(plan, self._device)
             self._known[key] = Judged(refusal, time, plan)
         return self._known[key]

@@ -20,6 +20,7 @@ SECTIONS = {
     "matrix": "matrix",
     "random": "random_section",
     "plans": "plans_section",
+    "decisions": "decisions_section",
     "blocks": "blocks_section",
     "wild": "wild_section",
     "threads": "threads_section",

@@ -99,6 +99,11 @@ class Space:
             found.setdefault(id(edge.consumer), []).append(edge)
         return found
 
+    @functools.cached_property
+    def atoms(self) -> tuple[Atom, ...]:
+        """All atoms, in the order in which nodes first have them."""
+        return tuple(dict.fromkeys(a for n in self.nodes for a in n.atoms))
+
     def producer(self, tensor: Tensor) -> Node | None:
         return next((n for n in self.nodes if n.stage.out is tensor), None)
 

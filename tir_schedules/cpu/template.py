@@ -1,7 +1,11 @@
-"""The stitch template: PrimFunc in, scheduled PrimFunc out, or the reason it declines."""
+"""The stitch template: a PrimFunc is read, decided upon, planned and emitted, or it declines.
+
+`default_decisions` holds all policy, `plan` says what can be done and lays it out, `emit` writes.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -10,31 +14,65 @@ from tvm import tirx
 from ..device import Device
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.parse import read_prim_func
-from ..kernel_ir.stage import Refusal
+from ..kernel_ir.stage import Kernel, Refusal
 from ..vector_math import materialise_lets
 from .assemble import emit_prim_func
-from .decide.planner import plan_kernel
+from .decide.decision_space import DecisionSpace
+from .decide.decision_space import decision_space as space_of
+from .decide.planner import plan_reading
 from .decide.settle import settled
+from .facts.reading import reading_of
+from .legal.build import build_plan
+from .plan.decisions import Decisions
 from .plan.kernel_plan import Plan
+from .plan.record import decisions_of
 
+logger = logging.getLogger("tvm_stitch.schedule")
 _MAX_ELEMENTS = 2**31 - 1  # positions are 32-bit
 
 
-def plan_prim_func(func: tirx.PrimFunc, device: Device) -> Plan | str:
-    """Return the template's plan for `func`, or why it declines."""
+def read(func: tirx.PrimFunc) -> Kernel | str:
+    """Return what a PrimFunc computes as stages, or why the template does not read it."""
     kernel = read_prim_func(func)
     if isinstance(kernel, Refusal):
         return str(kernel)
     if any(p.elements > _MAX_ELEMENTS for p in kernel.params):
         return "a tensor has 2**31 elements or more"
-    plan = plan_kernel(kernel, device)
-    return plan if isinstance(plan, str) else settled(plan)
+    return kernel
+
+
+def default_decisions(kernel: Kernel, device: Device) -> Decisions | str:
+    """Return what the cost model decides for a kernel on a device, or why it declines."""
+    drafted = plan_reading(reading_of(kernel), device)
+    return drafted if isinstance(drafted, str) else decisions_of(settled(drafted, device))
+
+
+def decision_space(kernel: Kernel, device: Device) -> DecisionSpace | str:
+    """Return what could be decided for a kernel on a device, or why the template declines."""
+    return space_of(reading_of(kernel), device)
+
+
+def plan(kernel: Kernel, decisions: Decisions, device: Device) -> Plan | str:
+    """Return the plan that decisions make of a kernel, or why it can't be run so."""
+    return build_plan(reading_of(kernel), decisions, device.vector_bytes)
+
+
+def plan_prim_func(func: tirx.PrimFunc, device: Device) -> Plan | str:
+    """Return the plan of `func` by its default decisions, or why the template declines."""
+    kernel = read(func)
+    decided = kernel if isinstance(kernel, str) else default_decisions(kernel, device)
+    if isinstance(decided, str):
+        return decided
+    made = plan(kernel, decided, device)
+    if isinstance(made, str):
+        logger.warning("%s: default decisions are illegal: %s", kernel.name, made)
+    return made
 
 
 def schedule_prim_func(func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc | str:
     """Return `func` rewritten by the template, or why it declines."""
-    plan = plan_prim_func(func, device)
-    return plan if isinstance(plan, str) else emit_plan(plan, func)
+    made = plan_prim_func(func, device)
+    return made if isinstance(made, str) else emit_plan(made, func)
 
 
 def emit_plan(

@@ -57,7 +57,7 @@ def refuse_plan(plan: Plan, device: Device) -> str | None:
     return None
 
 
-def refuse_products(plan: Plan) -> str | None:
+def refuse_products(plan: Plan, device: Device) -> str | None:
     """Return why large products would run slower in this plan than by themselves, or None."""
     for name in untiled_products(plan):
         return f"{name} would have no register tile"
@@ -69,7 +69,7 @@ def refuse_products(plan: Plan) -> str | None:
         return f"the padding of {name} would be asked for at each point"
     for name in windows_of_products(plan):
         return f"each tap of {name} would compute again what follows the product"
-    for name in streaming_weights(plan):
+    for name in streaming_weights(plan, device):
         return f"the weights of {name} would stream past each tile"
     crossing, before = {id(t) for t in plan.crossing}, False
     for phase in plan.phases:

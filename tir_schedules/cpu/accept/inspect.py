@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...analysis.kernel_facts import is_large_contraction
-from ...device import LINE_BYTES
+from ...device import LINE_BYTES, Device
 from ...kernel_ir.expr import dtype_bytes
+from ..cost.beyond_cache import streaming_inputs
 from ..facts.padding import bounds_of, padding_of
 from ..facts.register_tile import register_tile
 from ..plan.kernel_plan import LoopGroup, Phase, Plan
@@ -39,19 +40,19 @@ def short_depths(plan: Plan) -> list[tuple[str, int]]:
     return found
 
 
-def streaming_weights(plan: Plan) -> list[str]:
+def streaming_weights(plan: Plan, device: Device) -> list[str]:
     """Return products all whose weights, one a point of a batch, stream past each of many tiles.
 
-    `Plan.fetched` are inputs beyond L2; a tile that takes some columns of them reads those alone.
+    Those of inputs beyond L2; a tile that takes some columns of them reads those alone.
     """
-    found = []
+    found, large = [], streaming_inputs(plan.space.kernel, device)
     for phase in plan.phases:
         for group in (g for g in phase.groups if g.is_product and phase.tiles() > 1):
             (node,) = group.nodes
             tile = register_tile(node)
             inside = any(a in group.dims for a in tile.batch)
             whole = all(tile.weight.stride(a) == 0 for a in phase.tile)
-            if inside and whole and any(t is tile.weight.tensor for t in plan.fetched):
+            if inside and whole and any(t is tile.weight.tensor for t in large):
                 found.append(node.stage.name)
     return found
 

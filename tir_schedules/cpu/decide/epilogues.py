@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...analysis.iteration_space import Space
@@ -12,7 +13,7 @@ from .row_blocks import rows_of
 
 
 def with_epilogues(
-    groups: list[LoopGroup], space: Space, phase: Phase, device: Device
+    groups: Sequence[LoopGroup], space: Space, phase: Phase, device: Device
 ) -> tuple[LoopGroup, ...]:
     """Return loop nests in order, what may stand behind a register tile's sum behind it."""
     out: list[LoopGroup] = []

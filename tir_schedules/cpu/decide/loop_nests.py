@@ -20,6 +20,7 @@ from ..facts.vectors import lanes_for, vector_atom
 from ..facts.windows import window_of
 from ..plan.kernel_plan import LoopGroup, Phase
 from .epilogues import with_epilogues
+from .forms import USUAL, Form
 from .row_blocks import rows_of
 from .row_packing import with_rows_apart
 from .window_rows import window_rows
@@ -35,7 +36,7 @@ class _Nest:
 
 
 def group_loops(
-    nodes: tuple[Node, ...], space: Space, phase: Phase, device: Device
+    nodes: tuple[Node, ...], space: Space, phase: Phase, device: Device, form: Form = USUAL
 ) -> tuple[LoopGroup, ...]:
     """Return loop nests in execution order."""
     nests: list[_Nest] = []
@@ -55,8 +56,11 @@ def group_loops(
             position = len(nests)
             nests.append(_Nest(node, _order(node, inside, vector), vector))
         home[id(node)] = position
-    groups = with_epilogues([_finish(nest, phase, device) for nest in nests], space, phase, device)
-    groups = tuple(_with_long_rows(group, phase, device) for group in groups)
+    groups = tuple(_finish(nest, phase, device, form) for nest in nests)
+    if form.epilogues:
+        groups = with_epilogues(groups, space, phase, device)
+    if form.flattened:
+        groups = tuple(_with_long_rows(group, phase, device) for group in groups)
     return tuple(with_rows_apart(group, phase, device) for group in groups)
 
 
@@ -133,18 +137,14 @@ def _order_allowed(node: Node, dims: tuple[Atom, ...]) -> bool:
     return roles == sorted(roles)
 
 
-def _finish(nest: _Nest, phase: Phase, device: Device) -> LoopGroup:
+def _finish(nest: _Nest, phase: Phase, device: Device, form: Form) -> LoopGroup:
     nodes, dims = tuple(nest.nodes), nest.dims
     if len(nodes) == 1:
-        product = _register_tile(nodes[0], dims, phase, device)
-        if product is not None:
-            return product
-        transposed = _transposed(nodes[0], dims, phase, device)
-        if transposed is not None:
-            return transposed
-        window = _window(nodes[0], dims, phase, device)
-        if window is not None:
-            return window
+        ways = ((form.register_tiles, _register_tile), (form.transposed, _transposed))
+        for able, way in (*ways, (form.windows, _window)):
+            found = way(nodes[0], dims, phase, device) if able else None
+            if found is not None:
+                return found
     last = max(0, len(dims) - 1)
     if nest.vector is None:
         return LoopGroup(nodes, dims, 1, last)
@@ -194,11 +194,11 @@ def _transposed(
     node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device
 ) -> LoopGroup | None:
     """Order a transposing nest's loops: others, what it is stored along, what it is read along."""
-    found = sides(node, device)
+    found = sides(node, device.vector_bytes)
     if found is None or not set(found) <= set(dims):
         return None
     stored, read = found
-    lanes, chunks = lanes_across(node, device), [phase.inner_extent(a) for a in found]
+    lanes, chunks = lanes_across(node, device.vector_bytes), [phase.inner_extent(a) for a in found]
     if min(chunks) < lanes:
         return None
     # A short last chunk reaches back into the one before, which only memory has.

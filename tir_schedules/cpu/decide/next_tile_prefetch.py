@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...device import LINE_BYTES
+from ...device import LINE_BYTES, Device
 from ...kernel_ir.expr import dtype_bytes
+from ..cost.beyond_cache import streaming_inputs, write_allocated
+from ..cost.limits import tile_limit
 from ..facts.next_tile import first_read, next_tile_of, sweeper
 from ..plan.kernel_plan import LoopGroup, Phase, Plan
 from ..plan.memory import NextTilePrefetch
@@ -23,7 +25,7 @@ from ..plan.memory import NextTilePrefetch
 _STEPS_PER_LINE = 4
 
 
-def next_tile_prefetches(phase: Phase, plan: Plan) -> list[NextTilePrefetch]:
+def next_tile_prefetches(phase: Phase, plan: Plan, device: Device) -> list[NextTilePrefetch]:
     """Return what a phase's `sweeper` fetches of inputs and outputs beyond a core's cache.
 
     The smaller parts first, while two tiles' and the buffers fit that.
@@ -31,18 +33,18 @@ def next_tile_prefetches(phase: Phase, plan: Plan) -> list[NextTilePrefetch]:
     group = sweeper(phase)
     if group is None:
         return []
-    nests = phase.nests()
-    reads = (first_read(nests, tensor) for tensor in plan.fetched)
+    nests, kernel = phase.nests(), plan.space.kernel
+    reads = (first_read(nests, tensor) for tensor in streaming_inputs(kernel, device))
     found = [s for a in reads if a is not None and (s := next_tile_of(a, group, phase)) is not None]
-    claimed = plan.claimed if _has_steps_to_spare(group) else ()
-    stores = (n.store for g in nests for n in g.nodes if n.stage.out in claimed)
+    written = write_allocated(kernel, plan.streamed, device) if _has_steps_to_spare(group) else ()
+    stores = (n.store for g in nests for n in g.nodes if n.stage.out in written)
     found += [
         replace(s, writes=True) for a in stores if (s := next_tile_of(a, group, phase)) is not None
     ]
     out, taken = [], plan.tile_bytes
     for sweep in sorted(found, key=lambda s: s.bytes(phase)):
         taken += 2 * sweep.bytes(phase)
-        if taken <= 2 * plan.cache_bytes:
+        if taken <= 2 * tile_limit(device):
             out.append(sweep)
     return out
 

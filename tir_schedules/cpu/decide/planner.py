@@ -10,23 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ...analysis.coalesce import coalesce
-from ...analysis.iteration_space import Node, Space, atomize
+from ...analysis.iteration_space import Node, Space
 from ...analysis.kernel_facts import is_contraction, is_large_contraction
 from ...device import Device
-from ...kernel_ir.alternatives import Alternatives, alternatives
 from ...kernel_ir.expr import Tensor
 from ...kernel_ir.stage import Kernel
-from ...rewrites.inline import inline_stages
-from ...rewrites.late_division import divide_late
-from ...rewrites.mark_signs import mark_signs
-from ...rewrites.softmax import drop_nan
-from ...rewrites.widen import widen
 from ..cost.latency import alone_ns
 from ..cost.limits import most_tasks, region_ns, tile_limit
 from ..cost.strips import extra_ns
+from ..facts.layout import combine_phase, cross_phase, tile_bytes
+from ..facts.reading import Reading
 from ..facts.register_tile import register_tile
-from ..plan.kernel_plan import Guard, LoopGroup, Phase, Plan, buffer_bytes, most_alive
+from ..plan.kernel_plan import Guard, Phase, Plan
+from .forms import APART, JUDGED, PHASES, STREAMING, TOGETHER, USUAL, Form
 from .loop_nests import group_loops
 from .row_chains import row_chain
 from .streamed_stores import streamed_results
@@ -37,27 +33,34 @@ from .tiling import Tiling, choose_tiling
 
 def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
     """Return how the template would run `kernel`, or why it can't."""
+    return plan_reading(Reading(kernel), device)
+
+
+def plan_reading(reading: Reading, device: Device, form: Form = USUAL) -> Plan | str:
+    """Return how the template would run a kernel that is read already, or why it can't.
+
+    What checks operands and what stands in for them then have the usual form.
+    """
+    kernel = reading.kernel
     if any(0 in p.shape for p in kernel.params):
         return "a tensor has no elements"
     if not kernel.outputs:
         return "no result is read"
-    ways = alternatives(kernel)
-    if ways is not None:
-        return _guarded(ways, device)
-    online = plan_online(kernel, device)
-    if online is not None:
-        return online
-    reduced = divide_late(drop_nan(mark_signs(inline_stages(widen(kernel)))))
-    space = coalesce(atomize(reduced))
-    return plan_space(space, device)
+    if reading.ways is not None:
+        return _guarded(reading, device, form)
+    online = None
+    if form.attention != PHASES:
+        online = plan_online(reading.attention, device, always=form.attention == STREAMING)
+    return plan_space(reading.space, device, form) if online is None else online
 
 
-def _guarded(ways: Alternatives, device: Device) -> Plan | str:
+def _guarded(reading: Reading, device: Device, form: Form) -> Plan | str:
     """Return the plan of the usual way, with the other one behind a check of its operands."""
+    ways, other = reading.ways, reading.other
     if any(is_contraction(s) for s in ways.check.stages):
         return "what is checked is made in the kernel"
-    kernels = (ways.check, ways.usual, *(() if ways.other is None else (ways.other,)))
-    plans = [plan_kernel(kernel, device) for kernel in kernels]
+    plans = [plan_reading(reading.check, device), plan_reading(reading.usual, device, form)]
+    plans += [plan_reading(each, device) for each in (() if other is None else (other,))]
     refused = [plan for plan in plans if isinstance(plan, str)]
     if refused:
         return refused[0]
@@ -66,7 +69,7 @@ def _guarded(ways: Alternatives, device: Device) -> Plan | str:
     return replace(usual, guards=(guard, *usual.guards))
 
 
-def plan_space(space: Space, device: Device) -> Plan | str:
+def plan_space(space: Space, device: Device, form: Form = USUAL) -> Plan | str:
     """Return the plan of a kernel already in atoms.
 
     Phases are a matter of shape, never of threads: work is cut into them where it is worth threads,
@@ -75,23 +78,24 @@ def plan_space(space: Space, device: Device) -> Plan | str:
     work = work_regions(space.nodes, device)
     turns, deciding = device.profile.thresholds, device.deciding()
     parallel = device.threads > 1 and work >= turns.spread_regions
-    if work < turns.cut_regions:
-        whole = _plan(space, deciding, parallel, structure=False)
+    if work < turns.cut_regions and form.cut == JUDGED:
+        whole = _plan(space, deciding, parallel, False, form)
         if isinstance(whole, str) or whole.tile_bytes <= tile_limit(device):
-            return whole if deciding == device else _plan(space, device, parallel, structure=False)
-    return _plan(space, device, parallel, structure=True)
+            return whole if deciding == device else _plan(space, device, parallel, False, form)
+    return _plan(space, device, parallel, True, form)
 
 
-def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan | str:
+def _plan(space: Space, device: Device, parallel: bool, structure: bool, form: Form) -> Plan | str:
     phases: list[Phase] = []
-    for nodes, tiling in _partition(space, device, structure):
-        phases.append(_phase(nodes, tiling, space, device))
+    for nodes, tiling in _partition(space, device, structure, form):
+        phases.append(_phase(nodes, tiling, space, device, form))
         if tiling.partial:
-            phases.append(_combine_phase(tiling.partial, space, device))
+            lanes = [_combine_lanes(node, device) for node in tiling.partial]
+            phases.append(combine_phase(tiling.partial, lanes))
     if len(phases) > 1 and not structure:
         return "phases in a serial kernel"
-    crossing, streamed = _crossing(space, phases), streamed_results(space, device)
-    tile_bytes = max(_tile_bytes(p, space, crossing) for p in phases)
+    crossing, streamed = cross_phase(space, phases), streamed_results(space, device)
+    most = max(_tile_bytes(p, space, crossing) for p in phases)
     tasks = max(min(p.tiles(), most_tasks(device)) for p in phases)
     return Plan(
         space,
@@ -101,11 +105,8 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool) -> Plan
         crossing,
         tuple(t for t in crossing if not any(t is out for out in space.kernel.outputs)),
         streamed,
-        _beyond_cache(_read(space.kernel), device),
-        tuple(t for t in _beyond_cache(space.kernel.outputs, device) if t not in streamed),
         device.vector_bytes,
-        tile_bytes,
-        tile_limit(device),
+        most,
     )
 
 
@@ -124,39 +125,50 @@ def runs_serial(plan: Plan, device: Device) -> bool:
     return work >= device.profile.thresholds.cut_regions
 
 
-def _partition(space: Space, device: Device, structure: bool) -> list[tuple[list[Node], Tiling]]:
+def _partition(
+    space: Space, device: Device, structure: bool, form: Form
+) -> list[tuple[list[Node], Tiling]]:
     """Return the phases, each with a tiling that keeps the machine busy."""
     if not structure:
-        return [(list(space.nodes), _one_tile(list(space.nodes), space, device))]
+        return [(list(space.nodes), _one_tile(list(space.nodes), space, device, form))]
     deciding = device.deciding()
-    parts = _parts(space, deciding)
+    parts = _parts(space, deciding, form)
     if deciding == device:
         return parts
-    return [(nodes, _retiled(nodes, tiling, space, device)) for nodes, tiling in parts]
+    return [(nodes, _retiled(nodes, tiling, space, device, form)) for nodes, tiling in parts]
 
 
-def _retiled(nodes: list[Node], decided: Tiling, space: Space, device: Device) -> Tiling:
+def _retiled(
+    nodes: list[Node], decided: Tiling, space: Space, device: Device, form: Form
+) -> Tiling:
     """Return the tiling for a device's threads; partial sums stay as they were decided."""
-    tiling = choose_tiling(nodes, space, device)
+    tiling = choose_tiling(nodes, space, device, form)
     return decided if decided.partial or tiling.partial else tiling
 
 
-def _parts(space: Space, device: Device) -> list[tuple[list[Node], Tiling]]:
+def _parts(space: Space, device: Device, form: Form) -> list[tuple[list[Node], Tiling]]:
     """Split the nodes into phases, each with a tiling."""
     out: list[tuple[list[Node], Tiling]] = []
     place: dict[int, int] = {}
     work = {id(n): work_regions((n,), device) for n in space.nodes}
     large = any(t.bytes > device.l2_bytes for t in space.kernel.touched)
     for node in space.nodes:
-        alone = choose_tiling([node], space, device)
+        alone = choose_tiling([node], space, device, form)
         # Not before its producers; an independent node in between ends no phase.
         made = (place[id(e.producer)] for e in space.incoming.get(id(node), ()))
-        for number in range(max(made, default=0), len(out)):
+        for number in () if form.cut == APART else range(max(made, default=0), len(out)):
             current, tiling = out[number]
+            nodes = [*current, node]
+            if form.cut == TOGETHER:
+                joined = choose_tiling(nodes, space, device, form)
+                if not joined.partial and not tiling.partial:
+                    out[number] = (nodes, joined)
+                    place[id(node)] = number
+                    break
+                continue
             if _is_beside(node, current, space):
                 continue
-            nodes = [*current, node]
-            joined = choose_tiling(nodes, space, device)
+            joined = choose_tiling(nodes, space, device, form)
             spent = sum(work[id(n)] for n in nodes)
             enough = _worth_joining(tiling, alone, joined, spent, device)
             enough = enough or _holds_product(nodes, joined)
@@ -191,8 +203,8 @@ def _is_beside(node: Node, nodes: list[Node], space: Space) -> bool:
     return True
 
 
-def _one_tile(nodes: list[Node], space: Space, device: Device) -> Tiling:
-    tiling = choose_tiling(nodes, space, device)
+def _one_tile(nodes: list[Node], space: Space, device: Device, form: Form) -> Tiling:
+    tiling = choose_tiling(nodes, space, device, form)
     if tiling.partial:
         return Tiling((), {})
     return tiling
@@ -243,63 +255,20 @@ def _strips_cost_more(
     return more > region_ns(device)
 
 
-def _phase(nodes: list[Node], tiling: Tiling, space: Space, device: Device) -> Phase:
+def _phase(nodes: list[Node], tiling: Tiling, space: Space, device: Device, form: Form) -> Phase:
     draft = Phase(
         tuple(nodes), tiling.tile, tiling.chunks, (), tiling.partial, walked=tiling.walked
     )
-    return replace(draft, groups=group_loops(draft.nodes, space, draft, device))
+    return replace(draft, groups=group_loops(draft.nodes, space, draft, device, form))
 
 
-def _combine_phase(partial: tuple[Node, ...], space: Space, device: Device) -> Phase:
-    """Return the phase that adds up partial results: spatial loops only, one nest a node."""
-    groups = []
-    for node in partial:
-        lanes, dims = 1, node.spatial
-        if dims and node.store.stride(dims[-1]) == 1:
-            lanes = 1 << (min(dims[-1].extent, device.vector_bytes // 4).bit_length() - 1)
-        groups.append(LoopGroup((node,), dims, lanes, max(0, len(dims) - 1)))
-    return Phase(partial, (), {}, tuple(groups), combine=partial)
-
-
-def _crossing(space: Space, phases: list[Phase]) -> tuple[Tensor, ...]:
-    """Return the tensors, results among them, that one phase writes and a later one reads."""
-    starts: dict[int, int] = {}
-    ends: dict[int, int] = {}
-    for number, phase in enumerate(phases):
-        for node in phase.nodes:
-            starts.setdefault(id(node), number)
-            ends[id(node)] = number
-    found = {}
-    for edge in space.edges:
-        if ends[id(edge.producer)] != starts[id(edge.consumer)]:
-            found[id(edge.producer.stage.out)] = edge.producer.stage.out
-    return tuple(found.values())
-
-
-def _read(kernel: Kernel) -> tuple[Tensor, ...]:
-    touched = {id(t) for t in kernel.touched}
-    return tuple(t for t in kernel.inputs if id(t) in touched)
-
-
-def _beyond_cache(tensors: tuple[Tensor, ...], device: Device) -> tuple[Tensor, ...]:
-    """Return those that are larger than a core's cache."""
-    return tuple(t for t in tensors if t.bytes > device.l2_bytes)
+def _combine_lanes(node: Node, device: Device) -> int:
+    """Return how many results of partial sums are added up at a time."""
+    if not node.spatial or node.store.stride(node.spatial[-1]) != 1:
+        return 1
+    return 1 << (min(node.spatial[-1].extent, device.vector_bytes // 4).bit_length() - 1)
 
 
 def _tile_bytes(phase: Phase, space: Space, crossing: tuple[Tensor, ...]) -> int:
-    """Return the most bytes of tile buffers in use at a time: TVM lets others have their memory."""
-    if phase.combine:
-        return 0
-    shared = shared_tiles(phase, space, crossing)
-    spans: dict[int, tuple[int, int, int]] = {}
-    place = {id(n): at for at, g in enumerate(phase.groups) for n in g.all_nodes()}
-    kept = {id(n) for g in phase.once() for n in g.nodes}
-    for node in phase.buffered(space, crossing):
-        starts = place[id(node)]
-        readers = [place.get(id(e.consumer), starts) for e in space.edges if e.producer is node]
-        ends = len(phase.groups) if id(node) in kept else max(readers, default=starts)
-        span = (starts, ends, buffer_bytes(node, phase))
-        buffer = id(shared.get(node, node))
-        known = spans.get(buffer, span)
-        spans[buffer] = (known[0], max(known[1], span[1]), span[2])
-    return most_alive(list(spans.values()))
+    shared = {} if phase.combine else shared_tiles(phase, space, crossing)
+    return tile_bytes(phase, space, crossing, shared)

@@ -5,8 +5,8 @@ prefetchers fall idle. The next nest that walks an input's elements asks for the
 it. A tile that fills the cache would be pushed out of it by the next one, and a kernel of one pass
 has no such nest: the nest that reads first then asks a few KiB ahead, for arithmetic fills the
 reorder buffer and loads behind it start too late. `scripts/bench_memory.py --sizes memory` shows
-what each gains once `Plan.fetched` is left empty. A product asks for what its lanes read some steps
-later, wherever that is, or for the next panel.
+what each gains once `LoopGroup.fetches` is left empty. A product asks for what its lanes read some
+steps later, wherever that is, or for the next panel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from ...analysis.iteration_space import Access
 from ...kernel_ir.expr import Tensor, dtype_bytes
 from ..facts.next_tile import first_read, reads_of, tile_step, walks
-from ..plan.kernel_plan import LoopGroup, Phase, Plan
+from ..plan.kernel_plan import LoopGroup, Phase
 from ..plan.memory import TO_L1, Fetch
 
 _REACH_BYTES = 8 << 10
@@ -32,14 +32,22 @@ _LEAST_STEPS = 8 * _STEPS
 _ROW_STEPS = 2 * _STEPS
 
 
-def fetches(group: LoopGroup, phase: Phase, plan: Plan, tensors: Sequence[Tensor]) -> list[Fetch]:
+def fetches(
+    group: LoopGroup,
+    phase: Phase,
+    inputs: tuple[Tensor, ...],
+    tensors: Sequence[Tensor],
+    cache_bytes: int,
+) -> list[Fetch]:
     """Return what a nest of a phase fetches: `tensors` for the next tile, and its own steps'.
+
+    A tile keeps `cache_bytes` in its core's cache.
 
     Nothing with each of its taps if it walks windows.
     """
     if group.window is not None:
         return []
-    out, nests = _steps_ahead(group, plan.space.kernel.inputs), phase.nests()
+    out, nests = _steps_ahead(group, inputs), phase.nests()
     near = [fetch.access for fetch in out]
     for tensor in tensors:
         access = first_read(nests, tensor)
@@ -50,7 +58,7 @@ def fetches(group: LoopGroup, phase: Phase, plan: Plan, tensors: Sequence[Tensor
         later = nests[position + 1 :]
         if group.is_product and nests[position] is group:
             distance, later = _panel_step(access, group) or distance, (group,)
-        elif len(nests) == 1 or abs(distance) * width > plan.cache_bytes:
+        elif len(nests) == 1 or abs(distance) * width > cache_bytes:
             distance = min(distance, _REACH_BYTES // width)
             later = nests[position : position + 1]
         walking = (g for g in later if walks(access, g, phase))

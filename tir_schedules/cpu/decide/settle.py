@@ -5,32 +5,45 @@ Lines fetched ahead, tile buffers over others, lines in parts, divisions by reci
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from ...device import Device
+from ..cost.beyond_cache import streaming_inputs
+from ..cost.limits import tile_limit
 from ..facts.deinterleave import deinterleave_of
 from ..facts.division import by_reciprocal
 from ..facts.next_tile import sweeper
 from ..plan.kernel_plan import Guard, LoopGroup, Phase, Plan
-from ..plan.memory import NextTilePrefetch
+from ..plan.memory import Fetch, NextTilePrefetch
 from .next_tile_prefetch import next_tile_prefetches
 from .prefetch import fetches
 from .tile_sharing import shared_tiles
 
 
-def settled(plan: Plan) -> Plan:
+def settled(plan: Plan, device: Device) -> Plan:
     """Return a plan with what `emit` needs beyond what judging it does."""
-    phases = tuple(p if p.combine else _phase(p, plan) for p in plan.phases)
-    guards = (replace(g, check=settled(g.check), other=_other(g)) for g in plan.guards)
-    return replace(plan, phases=phases, guards=tuple(guards))
+    phases = tuple(p if p.combine else _phase(p, plan, device) for p in plan.phases)
+    guards = tuple(_guard(guard, device) for guard in plan.guards)
+    return replace(plan, phases=phases, guards=guards)
 
 
-def _other(guard: Guard) -> Plan | None:
-    return None if guard.other is None else settled(guard.other)
+def _guard(guard: Guard, device: Device) -> Guard:
+    other = None if guard.other is None else settled(guard.other, device)
+    return replace(guard, check=settled(guard.check, device), other=other)
 
 
-def _phase(phase: Phase, plan: Plan) -> Phase:
-    ahead = tuple(next_tile_prefetches(phase, plan))
-    groups = tuple(_nest(group, phase, plan, ahead) for group in phase.groups)
+def _phase(phase: Phase, plan: Plan, device: Device) -> Phase:
+    ahead = tuple(next_tile_prefetches(phase, plan, device))
+    spread = {id(each.access.tensor) for each in ahead}
+    streaming = streaming_inputs(plan.space.kernel, device)
+    others = [t for t in streaming if id(t) not in spread]
+    limit = tile_limit(device)
+
+    def asked(group: LoopGroup) -> tuple[Fetch, ...]:
+        return tuple(fetches(group, phase, plan.space.kernel.inputs, others, limit))
+
+    groups = tuple(_nest(g, asked, g is sweeper(phase), ahead, device) for g in phase.groups)
     kept = phase.buffered(plan.space, plan.crossing)
     parts = {node: deinterleave_of(node, phase, plan.space) for node in kept}
     return replace(
@@ -42,19 +55,19 @@ def _phase(phase: Phase, plan: Plan) -> Phase:
 
 
 def _nest(
-    group: LoopGroup, phase: Phase, plan: Plan, ahead: tuple[NextTilePrefetch, ...]
+    group: LoopGroup,
+    asked: Callable[[LoopGroup], tuple[Fetch, ...]],
+    sweeps: bool,
+    ahead: tuple[NextTilePrefetch, ...],
+    device: Device,
 ) -> LoopGroup:
-    spread = {id(each.access.tensor) for each in ahead}
-    others = [t for t in plan.fetched if id(t) not in spread]
-    reciprocals = by_reciprocal(plan.vector_bytes)
-    behind = group.epilogue
+    reciprocals, behind = by_reciprocal(device.vector_bytes), group.epilogue
     if behind is not None:
-        ask = tuple(fetches(behind, phase, plan, others))
-        behind = replace(behind, fetches=ask, reciprocals=reciprocals)
+        behind = replace(behind, fetches=asked(behind), reciprocals=reciprocals)
     return replace(
         group,
         epilogue=behind,
-        fetches=tuple(fetches(group, phase, plan, others)),
-        next_tile=ahead if group is sweeper(phase) else (),
+        fetches=asked(group),
+        next_tile=ahead if sweeps else (),
         reciprocals=reciprocals,
     )

@@ -8,8 +8,7 @@ from __future__ import annotations
 from ...analysis.iteration_space import Node, Space
 from ...device import LINE_BYTES, Device
 from ...kernel_ir.expr import Tensor, dtype_bytes
-
-_DTYPES = ("float32", "float64", "int32", "int64")
+from ..facts.streamed_stores import may_stream
 
 # Streamed are results larger than L3, and of a third of it where they do not stay there: what the
 # kernel moves is about as much as fits, and it does little with each byte. Attention takes 1 to 5 %
@@ -21,19 +20,15 @@ _MOST_STEPS = 48  # for each byte that is moved
 
 def streamed_results(space: Space, device: Device) -> tuple[Tensor, ...]:
     """Return the outputs that no cache will hold and that the kernel does not read again."""
-    if device.vector_bytes < 32:
-        return ()
     least, moved = device.l3_bytes, sum(p.bytes for p in space.kernel.touched)
     steps = sum(n.stage.domain for n in space.nodes)
     if moved >= _MOVED * device.l3_bytes and steps <= _MOST_STEPS * moved:
         least *= _LEFT
-    read = {id(ld.tensor) for s in space.kernel.stages for ld in s.loads()}
     return tuple(
         t
         for t in space.kernel.outputs
         if t.bytes >= least
-        and id(t) not in read
-        and t.dtype in _DTYPES
+        and may_stream(t, space, device.vector_bytes)
         and _begins_lines(space.producer(t))
     )
 

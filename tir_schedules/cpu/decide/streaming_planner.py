@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 
 from ...device import Device
-from ...kernel_ir.stage import Kernel
 from ...patterns.attention_masks import hides_by_row
-from ...patterns.match_attention import Attention, find_attention
-from ..cost.limits import most_tasks, region_ns, tile_limit
+from ...patterns.match_attention import Attention
+from ..cost.limits import most_tasks, region_ns
 from ..cost.streaming_latency import compute_ns
 from ..plan.kernel_plan import Plan
 from .streaming_tiles import online_tiles
@@ -20,11 +19,15 @@ _CAUSAL_SHARE = 4  # of `online_keys`, from which attention goes in blocks if ke
 logger = logging.getLogger("tvm_stitch.schedule")
 
 
-def plan_online(kernel: Kernel, device: Device) -> Plan | None:
-    """Return the plan of attention whose rows of scores are too long to be looked at whole."""
-    attention = find_attention(kernel)
+def plan_online(attention: Attention | str, device: Device, always: bool = False) -> Plan | None:
+    """Return the plan of attention whose rows of scores are too long to be looked at whole.
+
+    Or of any attention, always.
+    """
     turns = device.profile.thresholds
-    if isinstance(attention, str) or attention.key.extent < _least_keys(attention, device):
+    if isinstance(attention, str):
+        return None
+    if not always and attention.key.extent < _least_keys(attention, device):
         return None
     form = online_tiles(attention, device)
     if isinstance(form, str):
@@ -38,7 +41,6 @@ def plan_online(kernel: Kernel, device: Device) -> Plan | None:
         min(form.all_tiles, most_tasks(device)),
         vector_bytes=device.vector_bytes,
         tile_bytes=form.tile_bytes,
-        cache_bytes=tile_limit(device),
         online=form,
     )
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 
-from ...analysis.iteration_space import Atom, Node
 from ...device import Device
-from ...kernel_ir.cost import EXPENSIVE
-from ...kernel_ir.expr import Load, Op, dtype_bytes, loads, walk
+from ...kernel_ir.expr import dtype_bytes
 from ...patterns.attention_masks import why_none_hidden
 from ...patterns.match_attention import Attention
 from ..facts.register_file import most_rows
-from ..facts.register_tile import LEAST_LANES, lanes_of
+from ..facts.register_tile import lanes_of
+from ..facts.streaming import are_transposed, refuse_streaming
 from ..plan.streaming_attention import Online
 from .row_blocks import LEAST_ROWS, block_cost
 
@@ -22,18 +21,10 @@ _PACKING = 3.0  # what that takes, in rows
 
 def online_tiles(at: Attention, device: Device) -> Online | str:
     """Return the tiles of an attention, or why the online form does not compute it well."""
-    if at.key.extent < LEAST_LANES or at.row.extent < LEAST_ROWS:
-        return "too few keys or rows for a register tile"
-    if any(n.name in EXPENSIVE for e in (at.query, at.keys) for n in walk(e) if isinstance(n, Op)):
-        return "queries or keys are expensive to compute"
-    if at.values.reads[at.value].stride(at.column) != 1:
-        return "values are not contiguous along the columns"
-    if at.result.store.stride(at.column) != 1:
-        return "the result is not contiguous along the columns"
-    along = [{_stride(e, at.scores, a) for e in loads(at.keys)} for a in (at.key, at.depth)]
-    turned = 1 not in along[0] and 1 in along[1]
-    if not turned and along[0] - {0} != {1}:
-        return "keys are contiguous along neither axis"
+    if at.row.extent < LEAST_ROWS:
+        return "too few rows for a register tile"
+    if (reason := refuse_streaming(at)) is not None:
+        return reason
     lanes = lanes_of(device, at.key.extent, at.dtype)
     wide = device.vector_bytes // dtype_bytes(at.dtype)
     rows, blocks = _rows(at, device)
@@ -41,7 +32,7 @@ def online_tiles(at: Attention, device: Device) -> Online | str:
     masked = why_none_hidden(at) is None
     block_keys = max(lanes, min(most, at.key.extent) // lanes * lanes)
     columns = lanes_of(device, at.column.extent, at.dtype)
-    form = Online(at, rows, blocks, block_keys, lanes, columns, wide, turned, masked)
+    form = Online(at, rows, blocks, block_keys, lanes, columns, wide, are_transposed(at), masked)
     if form.tile_bytes > device.l2_bytes // 2:
         return f"a tile needs {form.tile_bytes} bytes, more than half of L2"
     return form
@@ -64,7 +55,3 @@ def _rows(at: Attention, device: Device) -> tuple[int, int]:
     most = min(most_rows(device), extent)
     sizes = ((r, b) for r in range(most, 0, -1) for b in range(1, _ROW_BLOCKS + 1))
     return min((pair for pair in sizes if math.prod(pair) <= extent), key=lambda p: cost(*p))
-
-
-def _stride(load: Load, node: Node, atom: Atom) -> int | None:
-    return node.reads[load].stride(atom)

@@ -12,6 +12,7 @@ from ..facts.register_tile import register_tile
 from ..facts.transposed import lanes_across, sides
 from ..facts.vectors import own_vector
 from ..facts.windows import window_of
+from .forms import USUAL, Form
 from .product_tiles import tile_atoms
 from .row_chains import even_rows
 from .serial_rows import walked_rows
@@ -50,10 +51,12 @@ class Tiling:
         return tuple(a for a in self.tile if a is not self.walked)
 
 
-def choose_tiling(nodes: list[Node], space: Space, device: Device) -> Tiling:
+def choose_tiling(nodes: list[Node], space: Space, device: Device, form: Form = USUAL) -> Tiling:
     """Return the tiling of a phase of these nodes; it may have a single tile."""
-    tiling = _apart(nodes, space, device)
-    found = walked_rows(nodes, tiling.tile, space, device) if not tiling.partial else None
+    tiling = _apart(nodes, space, device, form)
+    found = None
+    if form.serial_axis and not tiling.partial:
+        found = walked_rows(nodes, tiling.tile, space, device)
     if found is None:
         return tiling
     row, rows = found
@@ -62,16 +65,17 @@ def choose_tiling(nodes: list[Node], space: Space, device: Device) -> Tiling:
     )
 
 
-def _apart(nodes: list[Node], space: Space, device: Device) -> Tiling:
+def _apart(nodes: list[Node], space: Space, device: Device, form: Form) -> Tiling:
     mine = {id(n) for n in nodes}
     into = (e for n in nodes for e in space.incoming.get(id(n), ()))
     inner_edges = [e for e in into if id(e.producer) in mine]
     loose = {a for e in inner_edges for a in e.loose}
     lead = max(nodes, key=lambda n: n.stage.domain)
     common = [a for a in lead.spatial if all(a in n.spatial for n in nodes) and a not in loose]
-    if (even := even_rows(nodes, common, device)) is not None:
+    even = even_rows(nodes, common, device) if form.register_tiles else None
+    if even is not None:
         return Tiling(*even)
-    product = register_tile(lead)
+    product = register_tile(lead) if form.register_tiles else None
     placed = tile_atoms(product, common, device) if product is not None else None
     if placed is not None:
         return Tiling(*placed)
@@ -83,7 +87,9 @@ def _apart(nodes: list[Node], space: Space, device: Device) -> Tiling:
     wanted = device.profile.thresholds.tiles
     if tiling.tiles() >= wanted:
         return _past_the_store_queue(tiling, inner_edges, wanted)
-    split = _reduction_tiling(nodes, inner_edges, common, lead, loose, wanted)
+    split = None
+    if form.partial_sums:
+        split = _reduction_tiling(nodes, inner_edges, common, lead, loose, wanted)
     if split is not None and split.tiles() >= 4 * tiling.tiles():
         return split
     return tiling
@@ -93,10 +99,10 @@ def _spatial_tiling(nodes: list[Node], common: list[Atom], lead: Node, device: D
     vector_atoms = {own_vector(n) for n in nodes if n.stage.domain * 4 >= lead.stage.domain}
     chunks: dict[Atom, int] = {}
     read = None
-    if len(nodes) == 1 and (found := sides(lead, device)) is not None:
+    if len(nodes) == 1 and (found := sides(lead, device.vector_bytes)) is not None:
         stored, read = found
         vector_atoms = {stored}
-        chunk = min(read.extent, _TRANSPOSED_BLOCKS * lanes_across(lead, device))
+        chunk = min(read.extent, _TRANSPOSED_BLOCKS * lanes_across(lead, device.vector_bytes))
         if chunk < read.extent:
             chunks[read] = chunk
     rows = _window_rows(lead, common, device)

@@ -7,19 +7,18 @@ are transposed in registers instead (`emit.transposed`).
 from __future__ import annotations
 
 from ...analysis.iteration_space import Atom, Node
-from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
 from . import guards
 
 _DTYPES = frozenset(("float32", "float64", "int32", "int64"))
 
 
-def lanes_across(node: Node, device: Device) -> int:
+def lanes_across(node: Node, vector_bytes: int) -> int:
     """Return the side of a node's blocks: what one register holds."""
-    return device.vector_bytes // dtype_bytes(node.stage.out.dtype)
+    return vector_bytes // dtype_bytes(node.stage.out.dtype)
 
 
-def sides(node: Node, device: Device) -> tuple[Atom, Atom] | None:
+def sides(node: Node, vector_bytes: int) -> tuple[Atom, Atom] | None:
     """Return the atoms that a node is stored and read along, None if it is not transposed.
 
     Everything it reads must be contiguous along the second, or the same; no condition may depend on
@@ -30,7 +29,7 @@ def sides(node: Node, device: Device) -> tuple[Atom, Atom] | None:
         return None
     if any(access.tensor.dtype != stage.out.dtype for access in reads):
         return None
-    large = [a for a in node.spatial if a.extent >= lanes_across(node, device)]
+    large = [a for a in node.spatial if a.extent >= lanes_across(node, vector_bytes)]
     stored = next((a for a in large if node.store.stride(a) == 1), None)
     crossed = [a for a in reads if stored is not None and a.stride(stored) not in (0, 1)]
     for atom in large if crossed else ():

@@ -50,6 +50,33 @@ class LoopGroup:
         """Return the nodes of the nest and of its epilogue."""
         return (*self.nodes, *(self.epilogue.nodes if self.epilogue is not None else ()))
 
+    def __str__(self) -> str:
+        """Return the loops outside the strip, the strip, what is inside it, and the nodes."""
+        strips = self.dims[-1:] if self.lanes > 1 else ()
+        inner = self.dims[self.strip_level : len(self.dims) - len(strips)]
+        loops = [f"for {a}" for a in self.dims[: min(self.strip_level, len(self.dims))]]
+        if self.rows > 1:
+            loops[-1] += f" by {self.rows}"
+        loops += [f"strips of {self.lanes} of {a}" for a in strips] + [f"for {a}" for a in inner]
+        made = ", ".join(n.stage.name for n in self.nodes)
+        return f"{self._kind()} of {made}: {', '.join(loops) or 'one point'}{self._more()}"
+
+    def _kind(self) -> str:
+        if self.transposed:
+            return "transposed nest"
+        if self.window is not None:
+            return "window"
+        return "register tile" if self.is_product else "nest"
+
+    def _more(self) -> str:
+        more = [] if self.beside is None else [f"rows run on over {self.beside}"]
+        more += [] if self.packed is None else [f"rows of {self.packed.tensor.name} packed"]
+        more += [f"{f.access.tensor.name} fetched {f.ahead} ahead" for f in self.fetches]
+        more += [f"the next tile's {each.access.tensor.name} fetched" for each in self.next_tile]
+        if self.epilogue is not None:
+            more.append(f"then {', '.join(n.stage.name for n in self.epilogue.nodes)}")
+        return "".join(f"; {each}" for each in more)
+
     @property
     def is_product(self) -> bool:
         """Whether this is the register tile of a matrix product or convolution."""
@@ -76,6 +103,23 @@ class Phase:
     walked: Atom | None = None
     shared: dict[Node, Node] = field(default_factory=dict)
     deinterleaved: dict[Node, Deinterleave] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if self.combine:
+            return f"partial sums of {', '.join(n.stage.name for n in self.combine)} added up"
+        cut = [f"{a}/{self.chunks[a]}" if a in self.chunks else f"{a}" for a in self.numbering()]
+        lines = [f"{self.tiles()} tiles" + (f" of {', '.join(cut)}" if cut else "")]
+        if self.partial:
+            lines[0] += f", partial sums of {', '.join(n.stage.name for n in self.partial)}"
+        for group in self.groups:
+            along = self.walked is not None and not self._is_once(group)
+            head = f"for {self.walked}/{self.chunks[self.walked]}: " if along else ""
+            lines.append(f"  {head}{group}")
+        for node, over in self.shared.items():
+            lines.append(f"  {node.stage.name} is written over {over.stage.name}")
+        for node, parts in self.deinterleaved.items():
+            lines.append(f"  lines of {node.stage.name} are stored in {parts.ways} parts")
+        return "\n".join(lines)
 
     def steps(self, group: LoopGroup) -> int:
         """Return how often a loop group runs in a tile."""
@@ -160,19 +204,38 @@ class Plan:
     crossing: tuple[Tensor, ...] = ()  # what one phase makes and a later one reads
     workspace: tuple[Tensor, ...] = ()  # intermediates among them
     streamed: tuple[Tensor, ...] = ()  # outputs stored past the caches
-    fetched: tuple[Tensor, ...] = ()  # inputs that stream from memory
-    claimed: tuple[Tensor, ...] = ()  # outputs that go there, but through the caches
     vector_bytes: int = 64
     tile_bytes: int = 0
-    cache_bytes: int = 0  # what a tile may keep in its core's cache
     online: Online | None = None  # attention in one pass over its keys, instead of phases
     guards: tuple[Guard, ...] = ()  # what must hold of its operands, the first one first
+
+    def __str__(self) -> str:
+        """Return the plan as a page: phases, their tiles, the loops of each nest, buffers."""
+        how = f"in {self.tasks} parallel tasks" if self.parallel else "on one thread"
+        lines = [f"{self.space.kernel.name}: {how}, {self.tile_bytes} bytes of buffers a tile"]
+        if self.online is not None:
+            lines.append(f"{self.online}")
+        for number, phase in enumerate(self.phases, 1):
+            lines.append(f"phase {number}: {phase}")
+        if self.workspace:
+            kept = ", ".join(f"{t.name} ({t.bytes} bytes)" for t in self.workspace)
+            lines.append(f"kept between phases: {kept}; {self.barriers} barriers")
+        if self.streamed:
+            lines.append(f"stored past the caches: {', '.join(t.name for t in self.streamed)}")
+        for guard in self.guards:
+            lines += ["unless it is made 0 by", _indented(guard.check)]
+            lines += [] if guard.other is None else ["do instead", _indented(guard.other)]
+        return "\n".join(lines)
 
     @property
     def barriers(self) -> int:
         """How many barriers stand between the phases: none if no phase needs another."""
         needed = self.crossing or any(p.partial for p in self.phases)
         return len(self.phases) - 1 if needed else 0
+
+
+def _indented(plan: Plan) -> str:
+    return "\n".join(f"  {line}" for line in str(plan).splitlines())
 
 
 def buffer_atoms(node: Node, phase: Phase) -> tuple[Atom, ...]:

@@ -35,6 +35,16 @@ class Online:
     turned: bool
     masked: bool
 
+    def __str__(self) -> str:
+        at = self.attention
+        kept = [f"{a.extent} {name}" for a, name in ((at.depth, "deep"), (at.column, "columns"))]
+        skips = ", blocks that a mask hides left out" if self.masked else ""
+        return (
+            f"attention in one pass: {self.all_tiles} tiles of {self.blocks} x {self.rows} rows of "
+            f"{at.row}, {self.block_keys} of {at.key} keys at a time in panels of {self.lanes}, "
+            f"{', '.join(kept)}{skips}"
+        )
+
     @property
     def looked_lanes(self) -> int:
         """The scores of a row that are looked at together."""

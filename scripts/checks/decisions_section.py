@@ -1,0 +1,21 @@
+"""Random decisions for the kernels of random models, two pairs of them at least a case.
+
+What is legal is right within the usual bound, what is not has a reason: tests/decision_case.py.
+"""
+
+from __future__ import annotations
+
+from decision_case import wrong
+
+from . import sample
+
+MODELS = 10_000
+
+
+def cases(seed: int) -> list[str]:
+    return sample.draw(MODELS, seed)
+
+
+def run(case: str) -> dict:
+    found, drawn = wrong(int(case))
+    return {"wrong": found, "decisions": drawn.decisions} if found else {"wrong": []}

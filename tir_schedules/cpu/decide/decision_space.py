@@ -1,0 +1,203 @@
+"""What else could be decided for a kernel: its variants, and the candidates of each knob of one.
+
+Candidates are what may be worth a trial, not what is legal: `legal.build` says that of each choice,
+for one knob limits another.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...decisions import knobs, variant, with_knob
+from ...device import Device
+from ..facts.reading import Reading
+from ..facts.streamed_stores import may_stream
+from ..plan.decisions import (
+    PRODUCT,
+    WINDOW,
+    AttentionDecisions,
+    Decisions,
+    FetchDecision,
+    NestDecisions,
+    PhaseDecisions,
+)
+from ..plan.kernel_plan import Phase, Plan
+from ..plan.memory import TO_L1, TO_L2
+from ..plan.record import decisions_of
+from .forms import Form, forms
+from .planner import plan_reading
+from .settle import settled
+
+_LANES = tuple(1 << n for n in range(8))
+_ROWS = (2, 3, 4, 6, 8, 12, 14)
+_TASKS = (1, 2, 8, 64)
+_BLOCKS = (1, 2, 4, 8)  # register tiles of a tile of attention
+_ORDERS = 6  # of the loops of a nest
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A decision that may change alone, by its path, and what it may be, as decided among them."""
+
+    path: str
+    candidates: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class VariantSpace:
+    """One structure of a kernel: the decisions of the cost model for it, and its knobs."""
+
+    default: Decisions
+    knobs: tuple[Knob, ...]
+
+    @property
+    def variant(self) -> str:
+        """The structure as text."""
+        return variant(self.default)
+
+    def sample(self, rng: random.Random, most: int = 4) -> Decisions:
+        """Return decisions that differ from the default in up to so many knobs."""
+        decisions = self.default
+        free = [knob for knob in self.knobs if len(knob.candidates) > 1]
+        for knob in rng.sample(free, min(len(free), rng.randint(1, most))):
+            decisions = with_knob(decisions, knob.path, rng.choice(knob.candidates))
+        return decisions
+
+
+@dataclass(frozen=True)
+class DecisionSpace:
+    """All variants of a kernel, the one that the cost model chooses first."""
+
+    variants: tuple[VariantSpace, ...]
+
+    def sample(self, rng: random.Random) -> Decisions:
+        return rng.choice(self.variants).sample(rng)
+
+
+def decision_space(reading: Reading, device: Device) -> DecisionSpace | str:
+    """Return what could be decided for a kernel, or why the template declines it."""
+    usual, *others = forms()
+    first = variant_space(reading, device, usual)
+    if isinstance(first, str):
+        return first
+    found = {first.variant: first}
+    for form in others:
+        space = variant_space(reading, device, form)
+        if not isinstance(space, str):
+            found.setdefault(space.variant, space)
+    return DecisionSpace(tuple(found.values()))
+
+
+def variant_space(reading: Reading, device: Device, form: Form) -> VariantSpace | str:
+    """Return what could be decided for a kernel of a form, or why it has no plan."""
+    drafted = plan_reading(reading, device, form)
+    if isinstance(drafted, str):
+        return drafted
+    plan = settled(drafted, device)
+    default = decisions_of(plan)
+    candidates = dict(_of_plan(plan, default, ""))
+    known = (Knob(p, _with(value, candidates.get(p, ()))) for p, value in knobs(default).items())
+    return VariantSpace(default, tuple(known))
+
+
+Candidates = Iterator[tuple[str, Sequence[Any]]]
+
+
+def _with(value: Any, candidates: Sequence[Any]) -> tuple[Any, ...]:
+    """Return candidates, each once, what is decided first."""
+    return tuple(dict.fromkeys((value, *candidates)))
+
+
+def _of_plan(plan: Plan, decided: Decisions, path: str) -> Candidates:
+    yield f"{path}parallel", (True, False)
+    yield f"{path}tasks", _TASKS
+    yield f"{path}streamed", ((), _streaming(plan))
+    if decided.attention is not None:
+        yield from _of_attention(plan, decided.attention, f"{path}attention.")
+    phases = (phase for phase in plan.phases if not phase.combine)
+    for number, (phase, each) in enumerate(zip(phases, decided.phases, strict=True)):
+        yield from _of_phase(phase, each, f"{path}phases.{number}.")
+    for number, (guard, each) in enumerate(zip(plan.guards, decided.guards, strict=True)):
+        yield from _of_plan(guard.check, each.check, f"{path}guards.{number}.check.")
+        if guard.other is not None and each.other is not None:
+            yield from _of_plan(guard.other, each.other, f"{path}guards.{number}.other.")
+
+
+def _streaming(plan: Plan) -> tuple[int, ...]:
+    outputs = enumerate(plan.space.kernel.outputs)
+    return tuple(n for n, t in outputs if may_stream(t, plan.space, plan.vector_bytes))
+
+
+def _of_attention(plan: Plan, decided: AttentionDecisions, path: str) -> Candidates:
+    form = plan.online
+    yield f"{path}rows", (1, *_ROWS)
+    yield f"{path}blocks", _BLOCKS
+    yield f"{path}block_keys", [n * decided.lanes for n in (1, 2, 4, 8)]
+    yield f"{path}lanes", [n for n in _LANES if n <= form.attention.key.extent]
+    yield f"{path}column_lanes", [n for n in _LANES if n <= form.attention.column.extent]
+    yield f"{path}skips", (True, False)
+
+
+def _of_phase(phase: Phase, decided: PhaseDecisions, path: str) -> Candidates:
+    yield f"{path}tile", _tiles(phase, decided)
+    yield f"{path}combine_lanes", [tuple(n for _ in decided.combine_lanes) for n in _LANES[:5]]
+    yield f"{path}shared", ((),)
+    yield f"{path}deinterleaved", ((),)
+    for number, (group, each) in enumerate(zip(phase.groups, decided.nests, strict=True)):
+        most = phase.inner_extent(group.dims[-1]) if group.dims else 1
+        yield from _of_nest(each, f"{path}nests.{number}.", most)
+
+
+def _tiles(phase: Phase, decided: PhaseDecisions) -> list[tuple[tuple[int, int], ...]]:
+    """Return the orders of the axes that number tiles, and other chunks of each that is cut."""
+    free = len(decided.tile) - decided.serial
+    rest = decided.tile[free:]
+    found = [(*o, *rest) for o in itertools.islice(itertools.permutations(decided.tile[:free]), 6)]
+    for at, (number, size) in enumerate(decided.tile):
+        if not size:
+            continue
+        extent = phase.tile[at].extent
+        sizes = {size // 2, 2 * size, size + 1, extent, *_LANES[3:]}
+        for other in sorted(n for n in sizes if 1 <= n <= extent):
+            found.append((*decided.tile[:at], (number, other), *decided.tile[at + 1 :]))
+    return found
+
+
+def _of_nest(decided: NestDecisions, path: str, most_lanes: int) -> Candidates:
+    yield from _of_points(decided, path)
+    if decided.epilogue is not None:  # over the loops and lanes of the nest that it stands behind
+        yield from _of_points(decided.epilogue, f"{path}epilogue.")
+    yield f"{path}next_tile", ((),)
+    yield f"{path}loops", _orders(decided.loops)
+    yield f"{path}strip", range(len(decided.loops))
+    yield f"{path}lanes", [n for n in _LANES if n <= most_lanes]
+    if decided.form in (PRODUCT, WINDOW):
+        yield f"{path}rows", _ROWS
+    if decided.form == PRODUCT:
+        yield f"{path}packed", (True, False)
+
+
+def _of_points(decided: NestDecisions, path: str) -> Candidates:
+    yield f"{path}fetches", ((), *_fetches(decided.fetches))
+    yield f"{path}shuffles", (True, False)
+    yield f"{path}reciprocals", (True, False)
+
+
+def _orders(loops: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return orders in which two neighbours change places."""
+    found = []
+    for at in range(min(len(loops) - 1, _ORDERS)):
+        found.append((*loops[:at], loops[at + 1], loops[at], *loops[at + 2 :]))
+    return found
+
+
+def _fetches(decided: tuple[FetchDecision, ...]) -> Iterator[tuple[FetchDecision, ...]]:
+    for factor in (2, 4):
+        yield tuple(replace(f, ahead=f.ahead * factor) for f in decided)
+        yield tuple(replace(f, ahead=-(-f.ahead // factor)) for f in decided)
+    for cache in (TO_L1, TO_L2):
+        yield tuple(replace(f, cache=cache) for f in decided)

@@ -1,0 +1,49 @@
+"""What nests may fetch ahead, and which results may be stored past the caches."""
+
+from __future__ import annotations
+
+from ...analysis.iteration_space import Access, Space
+from ...kernel_ir.expr import Tensor
+from ..facts.next_tile import sweeper
+from ..facts.streamed_stores import may_stream
+from ..plan.kernel_plan import LoopGroup, Phase
+from ..plan.memory import TO_L1, TO_L2, Fetch
+
+_FARTHEST = 1 << 24  # elements: positions are 32-bit
+
+
+def refuse_memory(phase: Phase, space: Space) -> str | None:
+    """Return why nests of a phase may not fetch what they do, or None."""
+    params = {id(t) for t in space.kernel.params}
+    for group in phase.nests():
+        for fetch in group.fetches:
+            if reason := _refuse_fetch(fetch, group, phase, params):
+                return reason
+        if group.next_tile and group is not sweeper(phase):
+            return "the last product of a tile alone fetches for the next one"
+        if any(id(each.access.tensor) not in params for each in group.next_tile):
+            return "of the next tile parameters alone are fetched"
+        if len({id(each.access) for each in group.next_tile}) < len(group.next_tile):
+            return "an access is fetched twice"
+    return None
+
+
+def refuse_streamed(tensor: Tensor, space: Space, vector_bytes: int) -> str | None:
+    """Return why a result may not be stored past the caches, or None."""
+    can = may_stream(tensor, space, vector_bytes)
+    return None if can else f"{tensor.name} can't be stored past the caches"
+
+
+def _refuse_fetch(fetch: Fetch, group: LoopGroup, phase: Phase, params: set[int]) -> str | None:
+    access = fetch.access
+    if fetch.cache not in (TO_L1, TO_L2) or not 0 < abs(fetch.ahead) <= _FARTHEST:
+        return f"{fetch.ahead} elements ahead into cache {fetch.cache}"
+    if id(access.tensor) not in params or access.opaque:
+        return f"where {access.tensor.name} is read is not known ahead"
+    return None if _is_placed(access, group, phase) else "a nest does not walk what it fetches"
+
+
+def _is_placed(access: Access, group: LoopGroup, phase: Phase) -> bool:
+    """Return whether a nest has a position of each axis of an access."""
+    loops = (*group.dims, *phase.tile, *(() if group.beside is None else (group.beside,)))
+    return all(a in loops for a in access.strides)
