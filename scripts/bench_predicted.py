@@ -22,7 +22,7 @@ from tvm import tirx
 from tir_schedules import apply
 from tir_schedules.cpu.cost.latency import Latency, estimate
 from tir_schedules.cpu.plan.kernel_plan import Plan
-from tir_schedules.cpu.template import plan_prim_func
+from tir_schedules.default_plan import plan_prim_func
 from tir_schedules.device import Device
 from tir_schedules.device.profile import Profile, load_profile
 from tvm_stitch import pipeline, targets

@@ -12,7 +12,7 @@ from zoo.graph import Graph as Onnx
 
 import tvm_stitch
 from relay_passes.graph.group import Group
-from tir_schedules.cpu.accept.acceptance import accepted_plan, refuse_products
+from tir_schedules.cpu.accept.acceptance import accepted_plan, slower
 from tir_schedules.kernel_ir.stage import Kernel
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
@@ -67,7 +67,7 @@ def test_attention_is_one_kernel_with_register_tiles(sizes, mask):
     groups = kernels(attention(*sizes, mask).model())
     (group,) = (g for g in groups if len(g.nodes) > 1)  # a mask may be made before it
     _, plan = accepted_plan(group.kernel(), sc.device(2))
-    assert refuse_products(plan, sc.device(2)) is None
+    assert slower(plan, sc.device(2)) is None
     products = [g for p in plan.phases for g in p.groups if g.rows > 1]
     assert len(products) == 2
 

@@ -12,7 +12,8 @@ from tvm import te, tirx
 from relay_passes.rewrites.convolution import Window, convolve
 from tir_schedules.cpu.decide.product_tiles import depth_block
 from tir_schedules.cpu.decide.row_blocks import even_chunk, row_chunk, rows_of
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.cpu.template import emit_plan
+from tir_schedules.default_plan import plan_prim_func
 
 DEVICE = replace(sc.device(1), vector_bytes=64, l1_bytes=48 << 10, l2_bytes=2 << 20)
 

@@ -15,7 +15,8 @@ import tvm
 from tvm import te, tirx
 from tvm.ir import IRModule
 
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.cpu.template import emit_plan
+from tir_schedules.default_plan import plan_prim_func
 from tvm_stitch import targets
 from tvm_stitch.runtime.artifact import Tensor
 from tvm_stitch.runtime.buffers import InputSlot

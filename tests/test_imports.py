@@ -42,6 +42,18 @@ def test_a_package_imports_only_what_is_below_it(package):
     assert not wrong
 
 
+@pytest.mark.parametrize("package", ["relay_passes", "tvm_stitch"])
+def test_no_target_is_named_outside_tir_schedules(package):
+    """They reach one through `tir_schedules.backend(target)`."""
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for module in _modules(path)
+        if module.startswith(("tir_schedules.cpu.", "tir_schedules.cuda."))
+    ]
+    assert not wrong
+
+
 def test_tir_schedules_needs_tvm_only():
     wrong = [
         f"{path.relative_to(ROOT)}: {name}"

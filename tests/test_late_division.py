@@ -11,7 +11,8 @@ from test_elementwise_code import run
 from tvm import te, tirx
 
 from tir_schedules.analysis.kernel_facts import summarize
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.cpu.template import emit_plan
+from tir_schedules.default_plan import plan_prim_func
 from tir_schedules.rewrites.inline import inline_stages
 from tir_schedules.rewrites.late_division import divide_late
 from tir_schedules.rewrites.mark_signs import mark_signs

@@ -13,7 +13,7 @@ from tvm import te, tirx
 from tir_schedules import apply
 from tir_schedules.cpu.cost.latency import Latency, estimate
 from tir_schedules.cpu.plan.kernel_plan import Plan
-from tir_schedules.cpu.template import plan_prim_func
+from tir_schedules.default_plan import plan_prim_func
 
 DEVICE = replace(sc.device(2), l1_bytes=32 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20)
 PROFILE = DEVICE.profile

@@ -19,7 +19,8 @@ from tir_schedules import ApplyStitchSchedules
 from tir_schedules.analysis.iteration_space import Atom
 from tir_schedules.cpu.facts.overwrite import refuse_overwrite
 from tir_schedules.cpu.plan.kernel_plan import Plan
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.cpu.template import emit_plan
+from tir_schedules.default_plan import plan_prim_func
 from tir_schedules.kernel_ir.expr import Tensor
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model

@@ -15,7 +15,8 @@ from tvm import relax, te, tirx
 from relay_passes.rewrites.pack_weights import PackWeights
 from tir_schedules.cpu.facts.row_packing import packable
 from tir_schedules.cpu.plan.kernel_plan import LoopGroup, Phase, Plan
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.cpu.template import emit_plan
+from tir_schedules.default_plan import plan_prim_func
 
 ALIASING = replace(sc.device(2).profile, aliasing_ns=1.0)
 DEVICE = replace(sc.device(2), vector_bytes=64, l1_bytes=32 << 10, profile=ALIASING)

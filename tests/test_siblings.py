@@ -16,7 +16,7 @@ from test_pack_weights import checked
 from tvm import tirx
 from zoo.graph import Graph as Onnx
 
-from tir_schedules.cpu.accept.acceptance import accepted_plan, refuse_products
+from tir_schedules.cpu.accept.acceptance import accepted_plan, slower
 from tir_schedules.cpu.accept.inspect import guarded_windows, strided_depths
 from tir_schedules.cpu.plan.kernel_plan import Plan
 
@@ -58,7 +58,7 @@ def only_plan(model: onnx.ModelProto) -> Plan:
     """Return the plan of the only kernel of a model."""
     (group,) = kernels(model)
     reason, plan = accepted_plan(group.kernel(), sc.device(2))
-    assert reason is None and refuse_products(plan, sc.device(2)) is None
+    assert reason is None and slower(plan, sc.device(2)) is None
     return plan
 
 

@@ -10,7 +10,8 @@ import stitch_case as sc
 from test_elementwise_code import run
 from tvm import te, tirx
 
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.cpu.template import emit_plan
+from tir_schedules.default_plan import plan_prim_func
 
 ROWS, COLUMNS = 24, 70
 DEVICE = replace(sc.device(1), vector_bytes=64)

@@ -9,7 +9,7 @@ from test_windows import Image, assert_right, emitted
 from tvm import te, tirx
 
 from tir_schedules.cpu.plan.kernel_plan import Phase, Plan
-from tir_schedules.cpu.template import plan_prim_func
+from tir_schedules.default_plan import plan_prim_func
 
 
 def small(channels: int, size: int = 7, **options: object) -> Image:

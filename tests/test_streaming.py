@@ -8,7 +8,7 @@ import pytest
 import stitch_case as sc
 from tvm import te, tirx, topi
 
-from tir_schedules.cpu.template import plan_prim_func
+from tir_schedules.default_plan import plan_prim_func
 
 MIB = 1 << 20
 

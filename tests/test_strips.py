@@ -13,7 +13,7 @@ from tvm import te, tirx
 from tir_schedules.cpu.accept.acceptance import refuse_plan
 from tir_schedules.cpu.cost import latency, strips
 from tir_schedules.cpu.plan.kernel_plan import Plan
-from tir_schedules.cpu.template import plan_prim_func
+from tir_schedules.default_plan import plan_prim_func
 from tir_schedules.device import Device
 from tir_schedules.device.profile import default_profile
 

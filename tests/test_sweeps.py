@@ -18,7 +18,8 @@ import tvm_stitch
 from tir_schedules.cpu.cost.beyond_cache import write_allocated
 from tir_schedules.cpu.facts.next_tile import sweeper
 from tir_schedules.cpu.plan.kernel_plan import Plan
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.cpu.template import emit_plan
+from tir_schedules.default_plan import plan_prim_func
 
 DEVICE = replace(sc.device(2), vector_bytes=64, l2_bytes=128 << 10)
 LINE = 16  # elements

@@ -17,7 +17,7 @@ from tir_schedules.cpu.accept.inspect import guarded_windows
 from tir_schedules.cpu.decide import loop_nests as loops
 from tir_schedules.cpu.emit import nest
 from tir_schedules.cpu.plan.kernel_plan import Plan
-from tir_schedules.cpu.template import plan_prim_func
+from tir_schedules.default_plan import plan_prim_func
 
 
 def two_products(dtype: str):

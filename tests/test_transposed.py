@@ -11,7 +11,8 @@ from stitch_tir import statements
 from test_elementwise_code import run
 from tvm import te, tirx
 
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.cpu.template import emit_plan
+from tir_schedules.default_plan import plan_prim_func
 
 DEVICE = sc.device(2)
 

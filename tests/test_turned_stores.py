@@ -12,7 +12,8 @@ from test_elementwise_code import run
 from tvm import te, tirx
 
 from tir_schedules.cpu.plan.kernel_plan import Plan
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.cpu.template import emit_plan
+from tir_schedules.default_plan import plan_prim_func
 
 WIDE = replace(sc.device(2), vector_bytes=64)
 NARROW = replace(WIDE, vector_bytes=32)

@@ -15,7 +15,7 @@ from tvm import tirx
 import tvm_stitch
 from relay_passes.fusion.take_apart import take_apart
 from relay_passes.graph.fusion_plan import FusionPlan
-from tir_schedules import apply
+from tir_schedules.cpu import template
 from tir_schedules.cpu.emit import expr as emit_expr
 from tvm_stitch.cli import main
 from tvm_stitch.report import Report
@@ -26,15 +26,15 @@ WRONG_OPS = ["packed_matmul of MatMul 'product'", "add of Add 'sum'", "relu of R
 @pytest.fixture
 def three_are_wrong(monkeypatch) -> Iterator[None]:
     """A maximum loses NaN in kernels of more than three tensors: not in what they are made of."""
-    right = apply.emit_plan
+    right = template.emit_plan
 
-    def emit(plan, func) -> tirx.PrimFunc:
+    def emit(plan, func, over) -> tirx.PrimFunc:
         with pytest.MonkeyPatch.context() as patch:
             if len(func.params) > 3:
                 patch.setattr(emit_expr, "nan_max", tirx.Max)
-            return right(plan, func)
+            return right(plan, func, over)
 
-    monkeypatch.setattr(apply, "emit_plan", emit)
+    monkeypatch.setattr(template, "emit_plan", emit)
 
 
 @pytest.mark.parametrize(("fusion", "kernels"), [("stitch", 2), ("tvm", 3)])

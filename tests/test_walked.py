@@ -15,7 +15,8 @@ from tvm import te, tirx
 
 from tir_schedules.cpu.cost.latency import estimate
 from tir_schedules.cpu.plan.kernel_plan import Phase
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.cpu.template import emit_plan
+from tir_schedules.default_plan import plan_prim_func
 
 HEADS, ROWS, SIZE = 6, 160, 32
 

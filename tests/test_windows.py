@@ -20,7 +20,8 @@ from tvm import te, tirx
 
 from tir_schedules.cpu.accept.acceptance import accepted_plan
 from tir_schedules.cpu.plan.kernel_plan import LoopGroup, Plan
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.cpu.template import emit_plan
+from tir_schedules.default_plan import plan_prim_func
 
 DEVICE = sc.device(2)
 NARROW = replace(DEVICE, vector_bytes=32)

@@ -28,7 +28,7 @@ from relay_passes.rewrites.winograd import (
     transformed_kernel,
 )
 from relay_passes.transform import PackWeights
-from tir_schedules.cpu.template import schedule_prim_func
+from tir_schedules.default_plan import schedule_prim_func
 from tvm_stitch import targets
 
 NAME = convolve_winograd.__name__

@@ -2,6 +2,7 @@
 
 from . import cpu
 from .apply import ApplyStitchSchedules
+from .backend import backend
 from .fallback.alignment import DropAlignment
 
-__all__ = ["ApplyStitchSchedules", "DropAlignment", "cpu"]
+__all__ = ["ApplyStitchSchedules", "DropAlignment", "backend", "cpu"]

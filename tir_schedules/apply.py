@@ -9,13 +9,9 @@ from tvm import tirx
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
-from .cpu.accept.inspect import scalar_loops, untiled_products
-from .cpu.decide.planner import runs_serial
-from .cpu.plan.kernel_plan import Plan
-from .cpu.template import emit_plan, plan_prim_func
+from .backend import Backend, Plan, backend, current_device
+from .default_plan import plan_prim_func
 from .device import Device
-from .fallback.alignment import drop_alignment
-from .fallback.bounded import bounded
 from .fuel import is_out, spend
 
 logger = logging.getLogger("tvm_stitch.schedule")
@@ -27,9 +23,9 @@ class ApplyStitchSchedules:
     """Replace PrimFuncs by scheduled ones; `declined` says why for those left to TVM.
 
     Those are kept inside their buffers, as the template keeps its own. A module for a target that
-    is no CPU passes through.
+    has no backend passes through.
 
-    `plans` has the plans of the others, by their names.
+    `plans` has the plans of the others, by their names, made by the `backend` of the device.
 
     `fallbacks` are compute-intensive kernels without a register tile, `serial` those above
     the parallel threshold that run on one thread, `scalar` those with a contiguous axis of 16 or
@@ -41,6 +37,7 @@ class ApplyStitchSchedules:
 
     def __init__(self, device: Device | None = None) -> None:
         self._device = device
+        self.backend: Backend | None = None
         self.plans: dict[str, Plan] = {}
         self.declined: dict[str, str] = {}
         self.fallbacks: set[str] = set()
@@ -48,11 +45,12 @@ class ApplyStitchSchedules:
         self.scalar: set[str] = set()
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
-        device = self._device or Device.current()
+        device = self._device or current_device()
         if device is None:
-            logger.debug("the target is no CPU: its kernels are left as they are")
+            logger.debug("the target has no backend: its kernels are left as they are")
             return mod
         out = IRModule(mod.functions, attrs=mod.attrs)
+        self.backend = by = backend(device)
         for gvar, func in mod.functions_items():
             if not isinstance(func, tirx.PrimFunc) or "tirx.is_scheduled" in func.attrs:
                 continue
@@ -61,11 +59,11 @@ class ApplyStitchSchedules:
             if isinstance(plan, str):
                 logger.debug("%s: %s", name, plan)
                 self.declined[name] = plan
-                scheduled = drop_alignment(bounded(func))
+                scheduled = by.fallback(func)
             else:
                 spend("schedule", name)
                 self.plans[name] = plan
-                scheduled = emit_plan(plan, func)
+                scheduled = by.emit(plan, func)
                 self._note(name, plan, device)
             out[gvar] = scheduled.with_attrs(
                 {"tirx.is_scheduled": True, "op_pattern": OPAQUE_PATTERN}
@@ -73,9 +71,8 @@ class ApplyStitchSchedules:
         return out
 
     def _note(self, name: str, plan: Plan, device: Device) -> None:
-        if untiled_products(plan):
-            self.fallbacks.add(name)
-        if device.threads > 1 and runs_serial(plan, device):
-            self.serial.add(name)
-        if scalar_loops(plan):
-            self.scalar.add(name)
+        undone = backend(device).undone(plan, device)
+        found = (undone.untiled, undone.serial, undone.scalar)
+        for names, is_so in zip((self.fallbacks, self.serial, self.scalar), found, strict=True):
+            if is_so:
+                names.add(name)

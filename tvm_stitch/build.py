@@ -17,6 +17,7 @@ from tvm.target import Target
 
 from relay_passes.fusion.take_apart import NOTHING, Apart
 from relay_passes.rewrites.named_legalize import NotLegalized
+from tir_schedules.backend import device_of
 from tir_schedules.device import Device, llvm_features
 from tir_schedules.device.profile import Profile, ProfileError, load_profile, refuse_cpu
 from tir_schedules.fuel import Fuel, burning
@@ -89,8 +90,8 @@ def understand(request: Request) -> Asked:
     threads = available_cpus() if request.threads is None else request.threads
     target, measured = targets.resolve(request.target, threads), None
     if request.profile:
-        measured = _profile(request.profile, Device.detect(target, threads))
-    device = Device.detect(target, threads, measured)
+        measured = _profile(request.profile, device_of(target, threads))
+    device = device_of(target, threads, measured)
     imported = packed(import_model(request.model, request.shapes), device)
     return Asked(imported, target, threads, measured)
 

@@ -24,7 +24,7 @@ from relay_passes.transform import (
     WidenSorts,
 )
 from tir_schedules import ApplyStitchSchedules, DropAlignment
-from tir_schedules.device import Device
+from tir_schedules.backend import device_of
 from tir_schedules.device.profile import Profile
 from tir_schedules.fuel import spend, unnoted
 from tvm_stitch.errors import StitchError
@@ -53,7 +53,7 @@ def lower(
 
     Raises: NotLegalized for an operator that no rule takes.
     """
-    device = Device.detect(target, threads, profile)
+    device = device_of(target, threads, profile)
     stitch, schedule = StitchOps(device, None, apart), ApplyStitchSchedules(device)
     overwrite = OverwriteOperands(schedule)
     steps = [*_passes(fusion, stitch, schedule, apart), ("OverwriteOperands", overwrite)]
@@ -98,7 +98,7 @@ def planned(
 
     Raises: NotLegalized for an operator that no rule takes.
     """
-    device = Device.detect(target, threads, profile)
+    device = device_of(target, threads, profile)
     stitch = StitchOps(device)
     with target:
         for name, step in _passes("stitch", stitch, ApplyStitchSchedules(device)):

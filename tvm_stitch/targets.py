@@ -9,7 +9,8 @@ import tvm
 from tvm.target import Target
 from tvm_ffi import get_global_func
 
-from tir_schedules.device import Device, llvm_features
+from tir_schedules.backend import device_of
+from tir_schedules.device import llvm_features
 from tir_schedules.host import available_cpus, host_mcpu
 from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime import cpu_features
@@ -39,7 +40,7 @@ def machine() -> MachineInfo:
     Raises: StitchError if LLVM does not know its CPU.
     """
     target = resolve("x86")
-    device = Device.detect(target, available_cpus())
+    device = device_of(target, available_cpus())
     return MachineInfo(
         device.mcpu,
         device.threads,

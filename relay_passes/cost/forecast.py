@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tir_schedules.cpu.cost.latency import arithmetic_ns
+from tir_schedules.backend import backend
 from tir_schedules.device import Device
 from tir_schedules.kernel_ir.stage import Kernel
 
@@ -28,6 +28,7 @@ def forecast(kernels: Iterable[Nodes], units: Units, exact: ExactJudge, device: 
         if unit.refusal is None or not nodes or any(n.is_result for n in nodes):
             continue
         if all(isinstance(n.kernel, Kernel) for n in nodes):
+            arithmetic_ns = backend(device).costs.arithmetic_ns
             spent = sum(arithmetic_ns(n.kernel.stages, device) for n in nodes)
             rest += len(nodes) * device.profile.call_ns + spent / device.threads
         else:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tir_schedules.cpu.accept.acceptance import MAX_STAGES, accept, accepted_plan
-from tir_schedules.cpu.cost.streaming_latency import estimate_any
+from tir_schedules.backend import backend
 from tir_schedules.device import Device
 
 from ..explorer.dag import Nodes
@@ -20,6 +19,7 @@ class FastJudge:
 
     def __init__(self, units: Units, delta: Delta, device: Device, cache: dict) -> None:
         self._units, self._delta, self._device = units, delta, device
+        self._backend = backend(device)
         self._skeletons, self._accepted = Skeletons(units), cache
         self._refused = {index for index, unit in enumerate(units.units) if unit.refusal}
         rows = [_facts(u, delta) for u in units.units]
@@ -40,14 +40,15 @@ class FastJudge:
             return None
         if len(nodes) == 1:
             return 0.0
-        if sum(map(self._stages.__getitem__, nodes)) > MAX_STAGES:
+        if sum(map(self._stages.__getitem__, nodes)) > self._backend.most_stages:
             return None
         return sum(map(self._alone.__getitem__, nodes)) - self._kernel_ns(nodes)
 
     def accepts(self, nodes: Nodes) -> bool:
         key = self._skeletons.key(nodes)
         if key not in self._accepted:
-            self._accepted[key] = accept(self._units.union(nodes).kernel(), self._device) is None
+            kernel = self._units.union(nodes).kernel()
+            self._accepted[key] = self._backend.refuse(kernel, self._device) is None
         return self._accepted[key]
 
     def _kernel_ns(self, nodes: Nodes) -> float:
@@ -103,10 +104,8 @@ class ExactJudge:
         return self._known[key]
 
     def _evaluate(self, group: Group) -> tuple[str | None, float]:
-        reason, plan = accepted_plan(group.kernel(), self._device)
-        if plan is None:
-            return reason, 0.0
-        return reason, estimate_any(plan, self._device).total
+        judged = backend(self._device).judge(group.kernel(), self._device)
+        return judged.refusal, 0.0 if judged.plan is None else judged.ns
 
 
 def _facts(unit: Unit, delta: Delta) -> tuple[float, int]:

@@ -1,14 +1,12 @@
 """The delta-evaluator: what one kernel instead of several gains, from tensors' bytes alone.
 
 Source of the method: FusionStitching, section 5.4: saved memory access through measured bandwidths,
-plus saved calls. It reads no plan of a kernel; `tir_schedules.cpu.cost.latency` does, once a plan
-is chosen.
+plus saved calls. It reads no plan of a kernel; a backend judges those, once a plan is chosen.
 """
 
 from __future__ import annotations
 
-from tir_schedules.cpu.cost.latency import arithmetic_ns, overlapped_ns
-from tir_schedules.cpu.cost.levels import level_of, read_ns_per_byte
+from tir_schedules.backend import backend
 from tir_schedules.device import Device
 from tir_schedules.kernel_ir.expr import Tensor
 from tir_schedules.kernel_ir.stage import Kernel
@@ -19,6 +17,7 @@ class Delta:
 
     def __init__(self, device: Device) -> None:
         self._device, self._profile = device, device.profile
+        self._costs = backend(device).costs
         self._work: dict[int, float] = {}
 
     def crossing_ns(self, tensor: Tensor) -> float:
@@ -26,18 +25,17 @@ class Delta:
 
         Between two kernels there is time to read as much again: half of a cache counts.
         """
-        level = level_of(2 * tensor.bytes, self._device)
-        return tensor.bytes * read_ns_per_byte(level, self._device.threads, self._profile)
+        return tensor.bytes * self._costs.read_ns(2 * tensor.bytes, self._device)
 
     def work_ns(self, kernel: Kernel) -> float:
         """Return the arithmetic of an op."""
         if id(kernel) not in self._work:
-            self._work[id(kernel)] = arithmetic_ns(kernel.stages, self._device)
+            self._work[id(kernel)] = self._costs.arithmetic_ns(kernel.stages, self._device)
         return self._work[id(kernel)]
 
     def kernel_ns(self, work: float, traffic: float) -> float:
         """Return the time of a kernel of that much arithmetic and traffic, threads and call."""
-        alone = overlapped_ns(work, traffic)
+        alone = self._costs.overlapped_ns(work, traffic)
         region = self._profile.region(self._device.threads)
         spread = alone / self._device.threads + region
         return self._profile.call_ns + (spread if region and spread < alone else alone)

@@ -11,6 +11,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from tir_schedules.apply import OPAQUE_PATTERN
+from tir_schedules.backend import current_device
 from tir_schedules.device import Device
 from tir_schedules.kernel_ir.expr import Tensor
 
@@ -60,9 +61,9 @@ class StitchOps:
         self.graphs: list[FusionPlan] = []
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
-        device = self._device or Device.current()
+        device = self._device or current_device()
         if device is None:
-            logger.debug("the target is no CPU: nothing is stitched")
+            logger.debug("the target has no backend: nothing is stitched")
             return mod
         deciding = device.deciding()
         planner = _WithoutWrong(self._planner or StitchPlanner(deciding), self._apart, deciding)

@@ -10,7 +10,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from tir_schedules.apply import OPAQUE_PATTERN
-from tir_schedules.cpu.accept.acceptance import accept
+from tir_schedules.backend import backend
 from tir_schedules.device import Device
 
 from ..graph.fusion_plan import FusionPlan, execution_order
@@ -72,7 +72,8 @@ def _parts(group: Group, wrong: frozenset[tuple], device: Device) -> list[Group]
     """Return consecutive parts: of a convex set in an order of execution they are convex too."""
     if len(group.nodes) == 1:
         return [group]
-    if group.signature() not in wrong and accept(group.kernel(), device) is None:
+    refuse = backend(device).refuse
+    if group.signature() not in wrong and refuse(group.kernel(), device) is None:
         return [group]
     half = len(group.nodes) // 2
     halves = (Group(part, [WRONG]) for part in (group.nodes[:half], group.nodes[half:]))

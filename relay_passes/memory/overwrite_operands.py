@@ -15,9 +15,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from tir_schedules import ApplyStitchSchedules
-from tir_schedules.cpu.facts.overwrite import refuse_overwrite
-from tir_schedules.cpu.plan.kernel_plan import Plan
-from tir_schedules.cpu.template import emit_plan
+from tir_schedules.backend import Backend, Plan
 from tir_schedules.fuel import spend
 
 from ..graph.graph_functions import graph_functions
@@ -47,8 +45,10 @@ class OverwriteOperands:
         self.originals: dict[str, str] = {}
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
-        chooser = _Chooser(self._schedule.plans)
-        rewriter = _Rewriter(mod, self._schedule.plans)
+        if self._schedule.backend is None:
+            return mod
+        chooser = _Chooser(self._schedule.plans, self._schedule.backend)
+        rewriter = _Rewriter(mod, self._schedule.plans, self._schedule.backend)
         for gvar, func in graph_functions(mod):
             rewriter.places = chooser.places(func)
             if rewriter.places:
@@ -62,8 +62,8 @@ class OverwriteOperands:
 class _Chooser:
     """Finds operands to write over; what plans allow is known by kernel and places."""
 
-    def __init__(self, plans: Mapping[str, Plan]) -> None:
-        self._plans = plans
+    def __init__(self, plans: Mapping[str, Plan], backend: Backend) -> None:
+        self._plans, self._backend = plans, backend
         self._refusals: dict[tuple[str, int, int], str | None] = {}
 
     def places(self, func: relax.Function) -> dict[relax.Var, Places]:
@@ -104,17 +104,18 @@ class _Chooser:
         if name not in self._plans:
             return "it is not of a template"
         plan = self._plans[name]
-        params, results = plan.space.kernel.params, len(plan.space.kernel.outputs)
-        return refuse_overwrite(plan, params[place], params[len(params) - results + number])
+        params, results = plan.kernel.params, len(plan.kernel.outputs)
+        result = params[len(params) - results + number]
+        return self._backend.refuse_overwrite(plan, params[place], result)
 
 
 @relax.expr_functor.mutator
 class _Rewriter(relax.PyExprMutator):
     """Rewrites calls that have `places`; `kernels` are the functions made for them."""
 
-    def __init__(self, mod: IRModule, plans: Mapping[str, Plan]) -> None:
+    def __init__(self, mod: IRModule, plans: Mapping[str, Plan], backend: Backend) -> None:
         super().__init__(mod)
-        self._mod, self._plans = mod, plans
+        self._mod, self._plans, self._backend = mod, plans, backend
         self.places: dict[relax.Var, Places] = {}
         self.kernels: dict[tuple[str, Places], ir.GlobalVar] = {}
 
@@ -132,9 +133,9 @@ class _Rewriter(relax.PyExprMutator):
         key = (gvar.name_hint, places)
         if key not in self.kernels:
             plan, func = self._plans[gvar.name_hint], self._mod[gvar]
-            params = plan.space.kernel.params
+            params = plan.kernel.params
             results = params[len(params) - len(places) :]
             over = {id(t): params[p] for t, p in zip(results, places, strict=True) if p >= 0}
-            made = emit_plan(plan, func, over).with_attr("tirx.is_scheduled", True)
+            made = self._backend.emit(plan, func, over).with_attr("tirx.is_scheduled", True)
             self.kernels[key] = self.builder_.add_func(made, f"{gvar.name_hint}_in_place")
         return self.kernels[key]

@@ -15,7 +15,7 @@ from tvm import ir, relax
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
-from tir_schedules.cpu.facts.register_tile import LEAST_LANES
+from tir_schedules.analysis.limits import LEAST_LANES
 from tir_schedules.fuel import is_out, spend
 
 from ..graph.graph_functions import graph_functions

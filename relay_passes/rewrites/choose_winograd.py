@@ -14,12 +14,7 @@ from collections.abc import Callable
 from tvm import relax, te
 
 from tir_schedules.analysis.kernel_facts import summarize
-from tir_schedules.cpu.accept.acceptance import refuse_plan
-from tir_schedules.cpu.accept.inspect import untiled_products
-from tir_schedules.cpu.cost.latency import estimate
-from tir_schedules.cpu.cost.levels import level_of, read_ns_per_byte
-from tir_schedules.cpu.decide.planner import plan_kernel
-from tir_schedules.cpu.facts.register_tile import panel_lanes
+from tir_schedules.backend import backend
 from tir_schedules.device import Device
 from tir_schedules.kernel_ir.expr import dtype_bytes
 
@@ -79,7 +74,8 @@ def refuse_winograd(call: relax.Call, by: Filtering, device: Device) -> str | No
         return f"a kernel of {sizes}"
     if {*at.strides, *at.dilation} != {1} or int(call.attrs.groups) != 1:
         return "strides, dilation or groups"
-    if depth < FEW_CHANNELS or panel_lanes(channels, str(weight.ty.dtype), device) is None:
+    lanes = backend(device).weights.lanes(channels, str(weight.ty.dtype), device)
+    if depth < FEW_CHANNELS or lanes is None:
         return f"{depth} channels in, {channels} out fill no registers"
     made = winograd.out_sizes(tuple(shape_of(x)[1:3]), at)
     if any(n % by.size for n in made):
@@ -125,8 +121,7 @@ def _choose(
 
 def _read_ns(total: float, device: Device) -> float:
     """Return what a byte of weights takes that together are `total` bytes."""
-    level = level_of(math.ceil(total), device)
-    return read_ns_per_byte(level, device.threads, device.profile) / device.threads
+    return backend(device).costs.read_ns(math.ceil(total), device) / device.threads
 
 
 def _plan_ns(
@@ -139,7 +134,7 @@ def _plan_ns(
 ) -> float:
     """Return the predicted time of a convolution, infinite if it is no single kernel."""
     outs, depth, *sizes = kernel
-    lanes = panel_lanes(outs, dtype, device)
+    lanes = backend(device).weights.lanes(outs, dtype, device)
     shapes = [image, (outs // lanes, *sizes, depth, lanes)]
     made = functools.partial(convolution.convolve, at=at)
     if by is not None:
@@ -147,7 +142,7 @@ def _plan_ns(
         made = functools.partial(winograd.convolve_guarded, at=at, by=by)
     tensors = [te.placeholder(each, dtype) for each in shapes]
     kernel = summarize(te.create_prim_func([*tensors, made(*tensors)]))
-    plan = plan_kernel(kernel, device)
-    if isinstance(plan, str) or refuse_plan(plan, device) is not None or untiled_products(plan):
+    judged = backend(device).judge(kernel, device)
+    if judged.refusal is not None or backend(device).undone(judged.plan, device).untiled:
         return math.inf
-    return estimate(plan, device).total
+    return judged.ns

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tvm import relax, te, tirx
 
-from tir_schedules.cpu.facts.register_tile import LEAST_LANES
+from tir_schedules.analysis.limits import LEAST_LANES
 
 from .convolution import Window
 from .transposed_convolution import Gather

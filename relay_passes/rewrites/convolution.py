@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tvm import relax, te, tirx
 
-from tir_schedules.cpu.facts.padding import MOST_TAPS
+from tir_schedules.analysis.limits import MOST_TAPS
 
 SPATIAL = {"relax.nn.conv1d": 1, "relax.nn.conv2d": 2, "relax.nn.conv3d": 3}
 TRANSPOSED = {f"relax.nn.conv{rank}d_transpose": rank for rank in (1, 2, 3)}
@@ -55,7 +55,7 @@ def window(call: relax.Call) -> Window | None:
 
 
 def leaves_padding_out(x: relax.Expr, sizes: Sequence[int], at: Window) -> bool:
-    """Return whether loops over the taps leave the padding out (`tir_schedules.cpu.facts.padding`).
+    """Return whether loops over the taps leave the padding out themselves.
 
     Not of many taps or of one, and the few channels of a picture are laid out anew anyhow.
     """

@@ -18,10 +18,7 @@ from tvm import relax, te
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
-from tir_schedules.cpu.decide.product_tiles import depth_block
-from tir_schedules.cpu.decide.row_blocks import registers_across, wide_lanes
-from tir_schedules.cpu.facts.register_file import LANE_REGISTERS
-from tir_schedules.cpu.facts.register_tile import lanes_of, panel_lanes
+from tir_schedules.backend import backend, current_device
 from tir_schedules.device import Device
 from tir_schedules.fuel import is_out, spend
 from tir_schedules.kernel_ir.expr import dtype_bytes
@@ -84,8 +81,8 @@ class PackWeights:
         self._device, self._prepares, self._arrays = device, prepares, arrays
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
-        device = self._device or Device.current()
-        if device is None:
+        device = self._device or current_device()
+        if device is None or backend(device).weights is None:
             return mod
         graphs = graph_functions(mod)
         functions = [func for _, func in graphs]
@@ -133,6 +130,7 @@ class _Packer(relax.PyExprMutator):
         super().__init__(mod)
         self._device, self._weights, self._filtered = device, weights, filtered
         self._prepares = prepares
+        self._layout = backend(device).weights
         self._panels = Panels(self.builder_, device)
         self._place = self._form = ""
 
@@ -174,17 +172,17 @@ class _Packer(relax.PyExprMutator):
         if len(shape_of(x)) < 2 or batch not in ([], shape_of(x)[:-2]):
             return call
         dtype = str(weight.ty.dtype)
-        lanes, extra = panel_lanes(columns, dtype, self._device), 0
-        widest = lanes_of(self._device, columns, dtype)
+        lanes, extra = self._layout.lanes(columns, dtype, self._device), 0
+        widest = self._layout.widest(columns, dtype, self._device)
         more = -columns % widest
         if more * self._most_padding(weight) <= columns:
             lanes, extra = widest, more
         if lanes is None:
             return call
         # Of wide panels blocks are as deep: those of 2048 x 2048 are 5 % faster whole, half of L2.
-        block = depth_block(depth, shape_of(x)[-2], lanes, self._device)
+        block = self._layout.depth_block(depth, shape_of(x)[-2], lanes, self._device)
         if self._is_wide(shape_of(x)[-2], depth, columns, dtype):
-            lanes, extra = wide_lanes(dtype, self._device), 0
+            lanes, extra = self._layout.wide(dtype, self._device), 0
         blocks = (*batch, depth, (columns + extra) // lanes, lanes)
         last = len(batch)
         order = (*range(last), last + 1, last, last + 2)
@@ -197,7 +195,7 @@ class _Packer(relax.PyExprMutator):
         return self._cut(whole, [*shape_of(x)[:-1], columns + extra], shape_of(call))
 
     def _is_wide(self, rows: int, apart: int, columns: int, dtype: str) -> bool:
-        return registers_across(rows, apart, columns, dtype, self._device) > LANE_REGISTERS
+        return self._layout.rows_collide(rows, apart, columns, dtype, self._device)
 
     def _most_padding(self, weight: relax.Expr) -> int:
         """Return how many columns repay one that is padded: fewer if each step is a page away."""
@@ -231,9 +229,9 @@ class _Packer(relax.PyExprMutator):
             if set(sizes) == {1} and not any((*at.before, *at.after)):
                 pixels, apart = math.prod(shape_of(call)[1:-1]), shape_of(x)[-1] * at.strides[-1]
                 wide = self._is_wide(pixels, apart, channels // groups, dtype)
-                panel = depth * wide_lanes(dtype, self._device) * dtype_bytes(dtype)
+                panel = depth * self._layout.wide(dtype, self._device) * dtype_bytes(dtype)
                 if wide and panel <= self._device.l2_bytes // 4:
-                    lanes, extra = wide_lanes(dtype, self._device), 0
+                    lanes, extra = self._layout.wide(dtype, self._device), 0
             blocks = ((channels + extra) // lanes, lanes, depth, *sizes)
             order, edges = (0, *(t + 1 for t in taps), 2, 1), [0, extra] + [0, 0] * (1 + len(taps))
             kernel = self._panels.laid_out(weight, blocks, order, edges)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import ir, relax, te
 
-from tir_schedules.cpu.facts.register_tile import LEAST_LANES, lanes_of, panel_lanes
+from tir_schedules.analysis.limits import LEAST_LANES
+from tir_schedules.backend import backend
 from tir_schedules.device import Device
 
 from .weights import key_of, shape_of
@@ -19,6 +20,7 @@ class Panels:
 
     def __init__(self, builder: relax.BlockBuilder, device: Device) -> None:
         self._builder, self._device = builder, device
+        self._layout = backend(device).weights
         self._made: dict[tuple, relax.Expr] = {}
 
     def forget(self) -> None:
@@ -32,13 +34,13 @@ class Panels:
         """
         if outs < LEAST_LANES and groups == 1:
             return LEAST_LANES, LEAST_LANES - outs
-        widest = lanes_of(self._device, outs, dtype)
+        widest = self._layout.widest(outs, dtype, self._device)
         return (outs if outs % widest else widest), 0
 
     def convolution(self, weight: relax.Expr) -> relax.Expr:
         """Return a kernel (O, I, ...) of whole panels as a direct convolution reads it."""
         outs, depth, *sizes = shape_of(weight)
-        lanes = panel_lanes(outs, str(weight.ty.dtype), self._device)
+        lanes = self._layout.lanes(outs, str(weight.ty.dtype), self._device)
         taps = range(3, 3 + len(sizes))
         return self.laid_out(weight, (outs // lanes, lanes, depth, *sizes), (0, *taps, 2, 1))
 
@@ -46,7 +48,8 @@ class Panels:
         """Return the panels of a kernel for minimal filtering; of a constant one at once."""
         key = (key_of(weight), by)
         if key not in self._made:
-            lanes = panel_lanes(shape_of(weight)[0], str(weight.ty.dtype), self._device)
+            dtype = str(weight.ty.dtype)
+            lanes = self._layout.lanes(shape_of(weight)[0], dtype, self._device)
             if isinstance(weight, ir.Constant):
                 self._made[key] = relax.const(transformed_kernel(weight.value.numpy(), by, lanes))
             else:

@@ -14,8 +14,8 @@ from tvm import ir, relax
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
-from tir_schedules.cpu.cost.levels import level_of, read_ns_per_byte
-from tir_schedules.cpu.facts.register_tile import LEAST_LANES, lanes_of
+from tir_schedules.analysis.limits import LEAST_LANES
+from tir_schedules.backend import backend, current_device
 from tir_schedules.device import Device
 from tir_schedules.fuel import is_out, spend
 from tir_schedules.kernel_ir.expr import dtype_bytes
@@ -61,8 +61,8 @@ class PointwiseProducts:
         self._device = device
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
-        device = self._device or Device.current()
-        if device is None:
+        device = self._device or current_device()
+        if device is None or backend(device).weights is None:
             return mod
         for gvar, func in graph_functions(mod):
             rewriter = _Rewriter(mod, device.deciding(), _alone(func))
@@ -145,7 +145,7 @@ class _Rewriter(relax.PyExprMutator):
         """Return what the lanes take that a line of pixels leaves empty."""
         batch, outs, *sizes = shape_of(call)
         dtype, threads = str(call.ty.dtype), self._device.threads
-        empty = -math.prod(sizes) % lanes_of(self._device, _MANY, dtype)
+        empty = -math.prod(sizes) % backend(self._device).weights.widest(_MANY, dtype, self._device)
         registers = empty * dtype_bytes(dtype) / self._device.vector_bytes
         steps = batch * outs * shape_of(call.args[1])[1] * registers
         return steps * 2 * self._device.profile.op_ns["light"] * _FUSED / threads
@@ -156,9 +156,8 @@ class _Rewriter(relax.PyExprMutator):
         read = [*image[:2], *made[2:]] if _cuts(call) else image
         elements = math.prod(read) + math.prod(made)
         moved = elements * dtype_bytes(str(call.ty.dtype))
-        level, threads = level_of(moved, self._device), self._device.threads
-        each = read_ns_per_byte(level, threads, self._device.profile)
-        return _TURNING_NS + _PASSES * moved * each / threads
+        each = backend(self._device).costs.read_ns(moved, self._device)
+        return _TURNING_NS + _PASSES * moved * each / self._device.threads
 
     def _product(self, call: relax.Call) -> relax.Expr:
         x, weight = self._cut(call), self.visit_expr(call.args[1])

@@ -8,8 +8,8 @@ from tvm import s_tir, tirx
 from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
+from ..default_plan import schedule_prim_func
 from ..device import Device
-from .template import schedule_prim_func
 
 logger = logging.getLogger("tvm_stitch.schedule")
 

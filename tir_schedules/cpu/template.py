@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -27,7 +26,6 @@ from .plan.decisions import Decisions
 from .plan.kernel_plan import Plan
 from .plan.record import decisions_of
 
-logger = logging.getLogger("tvm_stitch.schedule")
 _MAX_ELEMENTS = 2**31 - 1  # positions are 32-bit
 
 
@@ -55,24 +53,6 @@ def decision_space(kernel: Kernel, device: Device) -> DecisionSpace | str:
 def plan(kernel: Kernel, decisions: Decisions, device: Device) -> Plan | str:
     """Return the plan that decisions make of a kernel, or why it can't be run so."""
     return build_plan(reading_of(kernel), decisions, device.vector_bytes)
-
-
-def plan_prim_func(func: tirx.PrimFunc, device: Device) -> Plan | str:
-    """Return the plan of `func` by its default decisions, or why the template declines."""
-    kernel = read(func)
-    decided = kernel if isinstance(kernel, str) else default_decisions(kernel, device)
-    if isinstance(decided, str):
-        return decided
-    made = plan(kernel, decided, device)
-    if isinstance(made, str):
-        logger.warning("%s: default decisions are illegal: %s", kernel.name, made)
-    return made
-
-
-def schedule_prim_func(func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc | str:
-    """Return `func` rewritten by the template, or why it declines."""
-    made = plan_prim_func(func, device)
-    return made if isinstance(made, str) else emit_plan(made, func)
 
 
 def emit_plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from tvm.target import Target
 from tvm_ffi import get_global_func
@@ -36,6 +37,7 @@ class Device:
     l3_bytes: int
     vector_bytes: int
     profile: Profile = field(compare=False, repr=False)
+    kind: ClassVar[str] = "llvm"  # of TVM's target
 
     def __post_init__(self) -> None:
         if self.threads < 1:
@@ -47,12 +49,6 @@ class Device:
         What shares a kernel, and which sums are added up in parts, shows in how they are rounded.
         """
         return replace(self, threads=_DECIDING_THREADS)
-
-    @classmethod
-    def current(cls) -> Device | None:
-        """Return the device of the target at hand, None if that is no CPU: a pass leaves it be."""
-        target = Target.current(allow_none=False)
-        return cls.detect(target) if target.kind.name == "llvm" else None
 
     @classmethod
     def detect(

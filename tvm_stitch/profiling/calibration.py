@@ -11,17 +11,14 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax, te, tirx, topi
 from tvm.ir import IRModule
 
-from tir_schedules.cpu.decide.row_blocks import most_rows
-from tir_schedules.cpu.facts.register_tile import lanes_of
-from tir_schedules.cpu.facts.row_packing import packable
-from tir_schedules.cpu.plan.kernel_plan import Plan
-from tir_schedules.cpu.template import emit_plan, plan_prim_func
+from tir_schedules.backend import backend, device_of
 from tir_schedules.device import Device
 from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile
 from tir_schedules.host import host_name
@@ -38,7 +35,7 @@ _OTHER_BYTES = 32 << 20  # a last-level cache no system file tells of
 _ROUNDS, _ROUND_S = 7, 0.05
 
 Map = Callable[[te.Tensor], te.Tensor]
-Change = Callable[[Plan], Plan]
+Change = Callable[[Any], Any]  # of the decisions of a kernel
 
 
 def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profile:
@@ -96,7 +93,7 @@ class _Bench:
         self._generator = np.random.default_rng(0)
 
     def device(self, threads: int) -> Device:
-        return Device.detect(targets.resolve("x86", threads), threads)
+        return device_of(targets.resolve("x86", threads), threads)
 
     def call_ns(self) -> float:
         """Return the cost of one more kernel: the slope over a chain of kernels of one register."""
@@ -136,7 +133,8 @@ class _Bench:
     def aliasing_ns(self) -> float:
         """Return what a step of a product with rows a page apart gains by packing them."""
         device = self.device(1)
-        rows, lanes = most_rows(device), lanes_of(device, _ROW, "float32")
+        layout = backend(device).weights
+        rows, lanes = layout.rows(device), layout.widest(_ROW, "float32", device)
         func = _rows_a_page_apart(rows, lanes)
         apart, packed = (self._timed(func, 1, _packing(wanted)) for wanted in (False, True))
         return (apart - packed) / (_PANELS * _PAGE // _F32)
@@ -170,9 +168,11 @@ class _Bench:
     def _timed(self, func: tirx.PrimFunc, threads: int, change: Change, calls: int = 1) -> float:
         """Return the median time of `calls` kernels in a row, in ns."""
         device = self.device(threads)
-        plan = plan_prim_func(func, device)
-        assert isinstance(plan, Plan), plan
-        scheduled = emit_plan(change(plan), func).with_attrs(
+        template = backend(device)
+        kernel = template.read(func)
+        decisions = change(template.default_decisions(kernel, device))
+        plan = template.plan(kernel, decisions, device)
+        scheduled = template.emit(plan, func).with_attrs(
             {"tirx.is_scheduled": True, "op_pattern": 8, "global_symbol": "kernel"}
         )
         model = api.compile(_module(scheduled, calls), threads=threads)
@@ -262,21 +262,21 @@ def _rows_a_page_apart(rows: int, lanes: int) -> tirx.PrimFunc:
 
 
 def _packing(wanted: bool) -> Change:
-    def change(plan: Plan) -> Plan:
-        (phase,) = plan.phases
-        (group,) = phase.groups
-        group = replace(group, packed=packable(group, phase) if wanted else None)
-        return replace(plan, parallel=False, phases=(replace(phase, groups=(group,)),))
+    def change(decisions: Any) -> Any:
+        (phase,) = decisions.phases
+        (nest,) = phase.nests
+        nest = replace(nest, packed=wanted, next_tile=())
+        return replace(decisions, parallel=False, phases=(replace(phase, nests=(nest,)),))
 
     return change
 
 
 def _parallel(wanted: bool) -> Change:
-    return lambda plan: replace(plan, parallel=wanted)
+    return lambda decisions: replace(decisions, parallel=wanted)
 
 
 def _plain_stores(parallel: bool) -> Change:
-    return lambda plan: replace(plan, parallel=parallel, streamed=())
+    return lambda decisions: replace(decisions, parallel=parallel, streamed=())
 
 
 def _light(value: tirx.Expr) -> tirx.Expr:

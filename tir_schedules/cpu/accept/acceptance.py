@@ -57,7 +57,7 @@ def refuse_plan(plan: Plan, device: Device) -> str | None:
     return None
 
 
-def refuse_products(plan: Plan, device: Device) -> str | None:
+def slower(plan: Plan, device: Device) -> str | None:
     """Return why large products would run slower in this plan than by themselves, or None."""
     for name in untiled_products(plan):
         return f"{name} would have no register tile"

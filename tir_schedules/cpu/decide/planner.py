@@ -21,10 +21,10 @@ from ..cost.strips import extra_ns
 from ..facts.layout import combine_phase, cross_phase, tile_bytes
 from ..facts.reading import Reading
 from ..facts.register_tile import register_tile
+from ..facts.row_chains import row_chain
 from ..plan.kernel_plan import Guard, Phase, Plan
 from .forms import APART, JUDGED, PHASES, STREAMING, TOGETHER, USUAL, Form
 from .loop_nests import group_loops
-from .row_chains import row_chain
 from .streamed_stores import streamed_results
 from .streaming_planner import plan_online
 from .tile_sharing import shared_tiles

@@ -10,27 +10,11 @@ import math
 from collections.abc import Sequence
 
 from ...analysis.iteration_space import Atom, Node
-from ...analysis.kernel_facts import is_large_contraction
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
-from ..facts.register_tile import RegisterTile, register_tile
+from ..facts.row_chains import LEAST_ROWS, row_chain
 
-_LEAST_ROWS = 8  # of a tile: each weight passes all of them
 _SHARE = 6  # of L2, what the widest result may take: two are alive, and a panel of a weight
-
-
-def row_chain(
-    nodes: Sequence[Node], tile: Sequence[Atom], chunks: dict[Atom, int]
-) -> list[RegisterTile]:
-    """Return the products of a phase if they are a chain along the rows of its tiles, else none."""
-    products = [register_tile(n) for n in nodes if is_large_contraction(n.stage)]
-    if len(products) < 2 or None in products:
-        return []
-    row = products[0].row
-    if row not in tile or chunks.get(row, row.extent) < _LEAST_ROWS:
-        return []
-    still = all(p.row is row and all(p.weight.stride(a) == 0 for a in tile) for p in products)
-    return products if still else []
 
 
 def even_rows(
@@ -52,6 +36,6 @@ def even_rows(
     turns = device.threads // math.gcd(count, device.threads)
     tiles = -(-row.extent * line * _SHARE // (device.l2_bytes * turns)) * turns
     rows = -(-row.extent // tiles)
-    if rows < _LEAST_ROWS or (rows < row.extent and any(p.whole_row for p in products)):
+    if rows < LEAST_ROWS or (rows < row.extent and any(p.whole_row for p in products)):
         return None
     return ((*others, row), {row: rows}) if rows < row.extent else (tuple(others), {})

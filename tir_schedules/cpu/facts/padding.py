@@ -13,13 +13,12 @@ import math
 from dataclasses import dataclass
 
 from ...analysis.iteration_space import Atom, Node
+from ...analysis.limits import MOST_TAPS
 from ...analysis.padded_sum import padded_sum
 from ...kernel_ir.expr import Axis, Expr, Op, Term
 from ...kernel_ir.index import scaled
 from ..plan.kernel_plan import LoopGroup, Phase
 from .guards import difference
-
-MOST_TAPS = 16  # that are emitted one by one
 
 
 @dataclass(frozen=True)

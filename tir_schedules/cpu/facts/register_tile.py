@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from ...analysis.coalesce import uses_value
 from ...analysis.iteration_space import Access, Atom, Node
 from ...analysis.kernel_facts import is_contraction
+from ...analysis.limits import LEAST_LANES
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
 from ..plan.kernel_plan import Phase, buffer_atoms
 from .padding import bounds_of
 from .register_file import LANE_REGISTERS, MOST_ROWS
 from .vectors import own_vector, vector_atom
-
-LEAST_LANES = 8
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...analysis.iteration_space import Atom, Node
+from ...analysis.limits import LEAST_LANES
 from ...kernel_ir.cost import EXPENSIVE
 from ...kernel_ir.expr import Load, Op, loads, walk
 from ...patterns.match_attention import Attention
-from .register_tile import LEAST_LANES
 
 
 def refuse_streaming(at: Attention) -> str | None:

@@ -7,8 +7,8 @@ x lanes takes a line when it is read and adds it to every row that has a tap the
 from __future__ import annotations
 
 from ...analysis.iteration_space import Access, Atom, Node
+from ...analysis.limits import MOST_TAPS
 from ..plan.window import Window
-from .padding import MOST_TAPS
 
 
 def window_of(node: Node, lane: Atom) -> Window | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ...analysis.iteration_space import Atom, Node, Space
 from ...kernel_ir.expr import Load, Tensor, dtype_bytes
+from ...kernel_ir.stage import Kernel
 from .memory import Deinterleave, Fetch, NextTilePrefetch
 from .streaming_attention import Online
 from .window import Window
@@ -226,6 +227,11 @@ class Plan:
             lines += ["unless it is made 0 by", _indented(guard.check)]
             lines += [] if guard.other is None else ["do instead", _indented(guard.other)]
         return "\n".join(lines)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel as it was read, and its stages inlined."""
+        return self.space.kernel
 
     @property
     def barriers(self) -> int:

@@ -1,0 +1,130 @@
+"""The CPU's backend: the stitch template as `tir_schedules.backend` asks for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tvm import tirx
+from tvm.target import Target
+
+from ..backend import Judged, Undone
+from ..device import Device
+from ..device.profile import Profile
+from ..fallback.alignment import drop_alignment
+from ..fallback.bounded import bounded
+from ..kernel_ir.expr import Tensor
+from ..kernel_ir.stage import Kernel
+from . import template
+from .accept.acceptance import MAX_STAGES, accept, accepted_plan, slower
+from .accept.inspect import scalar_loops, untiled_products
+from .cost.core_transfer import fresh_ns, handover_ns
+from .cost.latency import arithmetic_ns, overlapped_ns
+from .cost.levels import level_of, read_ns_per_byte
+from .cost.streaming_latency import estimate_any
+from .decide.decision_space import DecisionSpace
+from .decide.planner import runs_serial
+from .decide.product_tiles import depth_block
+from .decide.row_blocks import registers_across, wide_lanes
+from .facts.overwrite import refuse_overwrite
+from .facts.register_file import LANE_REGISTERS, most_rows
+from .facts.register_tile import lanes_of, panel_lanes
+from .facts.row_chains import row_chain
+from .plan.decisions import Decisions
+from .plan.kernel_plan import Plan
+
+
+class CpuWeights:
+    """Panels as the register tile of a product reads them."""
+
+    def widest(self, columns: int, dtype: str, device: Device) -> int:
+        return lanes_of(device, columns, dtype)
+
+    def lanes(self, columns: int, dtype: str, device: Device) -> int | None:
+        return panel_lanes(columns, dtype, device)
+
+    def rows(self, device: Device) -> int:
+        return most_rows(device)
+
+    def depth_block(self, depth: int, rows: int, lanes: int, device: Device) -> int:
+        return depth_block(depth, rows, lanes, device)
+
+    def wide(self, dtype: str, device: Device) -> int:
+        return wide_lanes(dtype, device)
+
+    def rows_collide(self, rows: int, apart: int, columns: int, dtype: str, device: Device) -> bool:
+        return registers_across(rows, apart, columns, dtype, device) > LANE_REGISTERS
+
+
+class CpuCosts:
+    """The cost model of CPU plans, asked without a plan or between plans."""
+
+    arithmetic_ns = staticmethod(arithmetic_ns)
+    overlapped_ns = staticmethod(overlapped_ns)
+    slower = staticmethod(slower)
+    fresh_ns = staticmethod(fresh_ns)
+    handover_ns = staticmethod(handover_ns)
+
+    def read_ns(self, nbytes: int, device: Device) -> float:
+        return read_ns_per_byte(level_of(nbytes, device), device.threads, device.profile)
+
+    def is_row_chain(self, plan: Plan) -> bool:
+        return any(row_chain(p.nodes, p.numbering(), p.chunks) for p in plan.phases)
+
+
+class CpuBackend:
+    """The stitch template of CPUs, and what surrounds it."""
+
+    kind = "llvm"
+    most_stages = MAX_STAGES
+    costs = CpuCosts()
+    weights = CpuWeights()
+
+    def device(
+        self, target: Target, threads: int | None = None, profile: Profile | None = None
+    ) -> Device:
+        return Device.detect(target, threads, profile)
+
+    def read(self, func: tirx.PrimFunc) -> Kernel | str:
+        return template.read(func)
+
+    def default_decisions(self, kernel: Kernel, device: Device) -> Decisions | str:
+        return template.default_decisions(kernel, device)
+
+    def decision_space(self, kernel: Kernel, device: Device) -> DecisionSpace | str:
+        return template.decision_space(kernel, device)
+
+    def plan(self, kernel: Kernel, decisions: Decisions, device: Device) -> Plan | str:
+        return template.plan(kernel, decisions, device)
+
+    def emit(
+        self,
+        plan: Plan,
+        func: tirx.PrimFunc,
+        over: Mapping[int, Tensor] = MappingProxyType({}),
+    ) -> tirx.PrimFunc:
+        return template.emit_plan(plan, func, over)
+
+    def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+        return drop_alignment(bounded(func))
+
+    def refuse(self, kernel: Kernel, device: Device) -> str | None:
+        return accept(kernel, device)
+
+    def judge(self, kernel: Kernel, device: Device) -> Judged:
+        refusal, plan = accepted_plan(kernel, device)
+        return Judged(refusal, plan, math.inf if plan is None else estimate_any(plan, device).total)
+
+    def undone(self, plan: Plan, device: Device) -> Undone:
+        return Undone(
+            untiled=bool(untiled_products(plan)),
+            serial=device.threads > 1 and runs_serial(plan, device),
+            scalar=bool(scalar_loops(plan)),
+        )
+
+    def refuse_overwrite(self, plan: Plan, operand: Tensor, result: Tensor) -> str | None:
+        return refuse_overwrite(plan, operand, result)
+
+
+BACKEND = CpuBackend()
