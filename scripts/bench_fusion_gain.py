@@ -24,11 +24,11 @@ from scipy.stats import spearmanr
 import tvm_stitch
 from relay_passes.cost.fusion_units import Units
 from relay_passes.cost.group_cost import ExactJudge
-from relay_passes.fusion import planner as stitch_planner
 from relay_passes.fusion.stitch_ops import StitchOps
 from relay_passes.graph.fusion_plan import FusionPlan, execution_order
 from relay_passes.graph.group import Group
 from relay_passes.graph.op_graph import OpGraph
+from relay_passes.policy import POLICY
 from tir_schedules.device import Device
 from tvm_stitch import pipeline
 
@@ -147,7 +147,7 @@ def _summary(rows: list[dict]) -> list[str]:
         gains = [[row[k][1] - row[k][0] for row in half] for k in ("measured_us", "predicted_us")]
         large = [(m, p) for m, p in pairs if abs(m - 1) > LARGE_CHANGE]
         signs = sum((m > 1) == (p > 1) for m, p in large)
-        kept = sum((m > 1) == (p > stitch_planner.DOUBT) for m, p in large)
+        kept = sum((m > 1) == (p > POLICY.fusion.doubt) for m, p in large)
         lines.append(
             f"- {name}: {len(half)} groups; Spearman of the gain in us "
             f"{spearmanr(*gains).statistic:.2f}, of the ratio "

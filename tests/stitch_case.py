@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from unittest import mock
 
 import ml_dtypes
 import numpy as np
@@ -17,10 +16,10 @@ from stitch_tir import assert_stitched
 from tvm import ir, relax, tirx
 from tvm.ir import IRModule
 
-import tvm_stitch
-from relay_passes.fusion import planner as stitch_planner
+from relay_passes.policy import FusionPolicy, Policy
 from tir_schedules.device import Device
-from tvm_stitch import pipeline, targets
+from tvm_stitch import targets
+from tvm_stitch.build import Request, build, lower
 from tvm_stitch.runtime.model import Model
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
@@ -132,18 +131,9 @@ class Compiled:
 
 
 def compiled(model: object, threads: int = 2, **keywords: object) -> Compiled:
-    """Compile as a user does, and keep the lowered module that was built."""
-    lowered: list[IRModule] = []
-    lower = pipeline.lower
-
-    def keep(*args: object, **kwargs: object) -> tuple:
-        result = lower(*args, **kwargs)
-        lowered.append(result[0])
-        return result
-
-    with mock.patch.object(pipeline, "lower", keep):
-        made = tvm_stitch.compile(model, threads=threads, **keywords)
-    return Compiled(made, lowered[0])
+    """Compile as `tvm_stitch.compile` does, and keep the lowered module that was built."""
+    lowered = lower(Request(model, threads=threads, **keywords))
+    return Compiled(build(lowered), lowered.mod)
 
 
 def device(threads: int = 2) -> Device:
@@ -182,8 +172,7 @@ def check(case: Case, seed: int = 1, threads: int = 2) -> Compiled:
     Of a few odd shapes the planner would rather make two; what is shown here is the template.
     """
     onnx_model = case.model()
-    with mock.patch.object(stitch_planner, "DOUBT", math.inf):
-        built = compiled(onnx_model, threads)
+    built = compiled(onnx_model, threads, policy=Policy(FusionPolicy(doubt=math.inf)))
     inputs = case.inputs(onnx_model, seed)
     assert_close(built.model.run(inputs), case.reference(inputs), BOUND[case.dtype])
     assert built.model.report.kernels == 1, str(built.model.report)

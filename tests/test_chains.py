@@ -12,6 +12,7 @@ from zoo.graph import Graph as Onnx
 
 import tvm_stitch
 from relay_passes.graph.group import Group
+from relay_passes.policy import POLICY, FusionPolicy
 from tir_schedules.cpu.accept.acceptance import accepted_plan, slower
 from tir_schedules.kernel_ir.stage import Kernel
 from tvm_stitch import pipeline, targets
@@ -38,9 +39,10 @@ def attention(
     return g
 
 
-def kernels(model: onnx.ModelProto) -> list[Group]:
+def kernels(model: onnx.ModelProto, policy: FusionPolicy = POLICY.fusion) -> list[Group]:
     target = targets.resolve("x86", 2)
-    plans = pipeline.planned(packed(import_model(model), sc.device()).mod, target, threads=2)
+    mod = packed(import_model(model), sc.device()).mod
+    plans = pipeline.planned(mod, target, threads=2, policy=policy)
     groups = (group for plan in plans for group in plan.groups)
     return [group for group in groups if isinstance(group.nodes[0].kernel, Kernel)]
 

@@ -11,13 +11,27 @@ from relay_passes.explorer import Dag, Pattern, assemble, candidates, improve
 from relay_passes.explorer.dag import Nodes
 from relay_passes.explorer.kernels import Kernels
 from relay_passes.explorer.order import without_cycles
+from relay_passes.policy import POLICY
 
+SEARCH = POLICY.fusion.search
 SMALL = 200  # graphs whose optimum is found by brute force
 GRAPHS = {"chain": eg.chain, "wide": eg.wide, "blocks": eg.blocks, "dense": eg.dense}
 
 
+def found(dag: Dag, judge: eg.BytesJudge) -> list[list[Pattern]]:
+    return candidates(dag, judge, SEARCH.top, SEARCH.leaf)
+
+
+def assembled(dag: Dag, patterns: list[list[Pattern]]) -> list[list[Pattern]]:
+    return assemble(dag, patterns, SEARCH.width)
+
+
+def improved(dag: Dag, judge: eg.BytesJudge, plan: list[Pattern]) -> list[Pattern]:
+    return improve(dag, judge, plan, SEARCH.rounds, SEARCH.pack_reach)
+
+
 def explored(dag: Dag, judge: eg.BytesJudge) -> list[Pattern]:
-    plans = [improve(dag, judge, plan) for plan in assemble(dag, candidates(dag, judge))]
+    plans = [improved(dag, judge, plan) for plan in assembled(dag, found(dag, judge))]
     return max(plans, key=lambda plan: sum(p.score for p in plan))
 
 
@@ -69,14 +83,14 @@ def test_plans_are_legal(seed):
     rng = random.Random(seed)
     dag = eg.random_dag(rng, 60)
     judge = eg.BytesJudge(dag, seed)
-    found = candidates(dag, judge)
-    for node, patterns in enumerate(found):
+    known = found(dag, judge)
+    for node, patterns in enumerate(known):
         assert len(patterns) <= 3
         assert all(min(p.nodes) == node and len(p.nodes) > 1 for p in patterns)
         assert [p.score for p in patterns] == sorted((p.score for p in patterns), reverse=True)
-    for plan in assemble(dag, found):
+    for plan in assembled(dag, known):
         assert_legal(dag, judge, plan)
-        better = improve(dag, judge, plan)
+        better = improved(dag, judge, plan)
         assert_legal(dag, judge, better)
         assert gain(better) >= gain(plan)
 

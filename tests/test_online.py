@@ -14,8 +14,8 @@ from test_chains import kernels
 from zoo.graph import Graph
 
 import tvm_stitch
-from relay_passes.fusion import merge_groups as joins
 from relay_passes.graph.group import Group
+from relay_passes.policy import FusionPolicy, Policy
 from tir_schedules.cpu.accept.acceptance import accepted_plan
 from tir_schedules.kernel_ir.stage import Kernel
 from tir_schedules.patterns.match_attention import find_attention
@@ -23,6 +23,8 @@ from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 from tvm_stitch.packing import packed
 
+# What is predicted to be faster apart is joined too: few rows, or float64.
+JOINED = Policy(FusionPolicy(join_doubt=10.0))
 MASKS = ("none", "keys", "scores", "where")
 
 
@@ -59,17 +61,9 @@ def reference(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> np.ndarr
     return y
 
 
-@pytest.fixture(autouse=True, scope="module")
-def joined():
-    """Join what is predicted to be faster apart too: few rows, or float64."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joins, "_DOUBT", 10.0)
-        yield
-
-
 def run_online(model: onnx.ModelProto, inputs: dict[str, np.ndarray], threads: int = 2):
     """Return the result, the model's attention being one kernel."""
-    compiled = tvm_stitch.compile(model, threads=threads)
+    compiled = sc.compiled(model, threads, policy=JOINED).model
     (group,) = (g for g in compiled.report.groups if "softmax" in g.ops)
     assert sum(op.startswith("matmul") for op in group.ops) == 2
     return compiled.run(inputs)["y"]
@@ -117,7 +111,7 @@ def test_float64_is_right_to_its_own_precision():
 def test_layouts_around_are_read_where_they_are():
     model = attention(200, 2048, batch_first=True).model()
     inputs = sc.zoo.random_inputs(model)
-    compiled = tvm_stitch.compile(model, threads=2)
+    compiled = sc.compiled(model, 2, policy=JOINED).model
     assert compiled.report.kernels == 1
     assert_right(compiled.run(inputs)["y"], reference(model, inputs))
 
@@ -126,8 +120,8 @@ def test_layouts_around_are_read_where_they_are():
 @pytest.mark.parametrize("turned", [False, True])
 def test_attention_is_one_region_without_a_row_of_scores(mask, turned):
     model = attention(112, 16384, mask=mask, turned=turned).model()
-    compiled = sc.compiled(model, 2)
-    (group,) = (g for g in kernels(model) if len(g.nodes) > 3)
+    compiled = sc.compiled(model, 2, policy=JOINED)
+    (group,) = (g for g in kernels(model, JOINED.fusion) if len(g.nodes) > 3)
     _, plan = accepted_plan(group.kernel(), sc.device(2))
     assert plan.online is not None
     assert compiled.model.report.kernels == 1
@@ -224,5 +218,6 @@ def test_refuses_and_says_why(change, reason):
 
 def whole_kernel(model: onnx.ModelProto) -> Kernel:
     target = targets.resolve("x86", 2)
-    (plan,) = pipeline.planned(packed(import_model(model), sc.device()).mod, target, threads=2)
+    mod = packed(import_model(model), sc.device()).mod
+    (plan,) = pipeline.planned(mod, target, threads=2, policy=JOINED.fusion)
     return Group([n for n in plan.graph.nodes if isinstance(n.kernel, Kernel)]).kernel()

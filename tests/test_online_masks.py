@@ -12,11 +12,10 @@ import stitch_case as sc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stitch_tir import statements
-from test_online import assert_right, attention, run_online, whole_kernel
+from test_online import JOINED, assert_right, attention, run_online, whole_kernel
 from tvm import tirx
 from zoo.graph import Graph
 
-from relay_passes.fusion import merge_groups as joins
 from tir_schedules.cpu.decide.streaming_planner import plan_online
 from tir_schedules.cpu.emit.attention import skip_keys as online_skip
 from tir_schedules.cpu.emit.attention.magnitudes import Magnitudes
@@ -27,14 +26,6 @@ ROWS, KEYS, SIZE, VALUE, HEADS = 45, 1500, 24, 20, 2
 FORMS = ("where", "reversed", "padded", "added", "scaled", "clipped")
 PATTERNS = ("causal", "window", "padding", "left padding", "blocks", "a row", "all", "none")
 SPECIAL = (np.nan, np.inf, -np.inf, 3e38)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def joined():
-    """Join what is predicted to be faster apart too."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joins, "_DOUBT", 10.0)
-        yield
 
 
 def masked(form: str, dtype: str = "float32", turned: bool = False) -> onnx.ModelProto:
@@ -102,8 +93,8 @@ def pair(form: str, dtype: str, turned: bool):
     """Return the compiled attention as it is, and one that leaves no key out."""
     model = masked(form, dtype, turned)
     with mock.patch.dict(online_skip._UNDERFLOWS, {dtype: float("nan")}):
-        whole = sc.compiled(model, 2)
-    return sc.compiled(model, 2).model, whole.model
+        whole = sc.compiled(model, 2, policy=JOINED)
+    return sc.compiled(model, 2, policy=JOINED).model, whole.model
 
 
 def inputs_of(dtype: str, form: str, turned: bool, seed: int) -> dict[str, np.ndarray]:
@@ -228,7 +219,7 @@ def test_a_hidden_score_of_nan_shows_where_numbers_are_clipped():
 
 def conditions(model: onnx.ModelProto) -> int:
     """Return how many conditions stand around a product of the one kernel."""
-    (kernel,) = sc.compiled(model, 2).kernels.values()
+    (kernel,) = sc.compiled(model, 2, policy=JOINED).kernels.values()
     found = [inside for stmt, inside in statements(kernel.body) if _is_accumulation(stmt)]
     assert found
     return min(sum(isinstance(s, tirx.IfThenElse) for s in inside) for inside in found)

@@ -26,7 +26,8 @@ from tvm_ffi import structural_equal
 
 import relay_passes as relay
 import tir_schedules
-import tvm_stitch  # noqa: F401  (registers the Relax pipeline)
+import tvm_stitch
+from tvm_stitch.pipeline import relax_pipeline
 
 CASES = [pytest.param(make, id=name) for name, make in rm.UNHARMED.items()]
 CLOSE = {"rtol": 2e-5, "atol": 1e-5}
@@ -73,6 +74,48 @@ def test_passes_in_a_sequential_leave_a_model_right(make):
 def test_the_relax_pipeline_leaves_a_model_right(make):
     model = make()
     assert_right(tvm.compile(model.mod, rm.cpu(), relax_pipeline="tvm_stitch"), model)
+
+
+def test_the_relax_pipeline_lays_constant_weights_out_as_compile_does():
+    """A product in panels, and a convolution channels last."""
+    rng = np.random.default_rng()
+    b, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((1, 64, 28, 28), "float32"))
+    kernel = rng.standard_normal((64, 64, 3, 3)).astype(np.float32)
+    weight = rng.standard_normal((28, 96)).astype(np.float32)
+    with b.function("main", [x]):
+        with b.dataflow():
+            image = b.emit(relax.op.nn.conv2d(x, relax.const(kernel), padding=1))
+            y = b.emit_output(relax.op.matmul(image, relax.const(weight)))
+        b.emit_func_output(y)
+    mod, given = b.finalize(), rng.standard_normal((1, 64, 28, 28)).astype(np.float32)
+    with rm.cpu():
+        names = set(kernels(relax_pipeline()(mod)))
+    assert any("packed_matmul" in name for name in names), names
+    assert any("convolve" in name for name in names), names
+    machine = relax.VirtualMachine(
+        tvm.compile(mod, rm.cpu(), relax_pipeline="tvm_stitch"), tvm.cpu()
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(given.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), (2, 3)
+    )
+    expected = np.einsum("nchwij,ocij->nohw", windows, kernel) @ weight
+    error = np.abs(machine["main"](tvm.runtime.tensor(given)).numpy() - expected).max()
+    assert error < 1e-5 * np.abs(expected).max()
+
+
+def test_every_pass_from_import_to_executable_is_named_and_dumped_in_order(tmp_path):
+    model = zoo.subgraph("layernorm_decomposed", (64, 96))
+    tvm_stitch.compile(model, threads=2, dump_dir=tmp_path)
+    numbers, names = zip(*(f.stem.split("_") for f in sorted(tmp_path.iterdir())), strict=True)
+    assert [int(number) for number in numbers] == list(range(len(numbers)))
+    wanted = [
+        *("PointwiseProducts", "ChannelsLast", "PackWeights", "FoldWeights", "PrepareWeights"),
+        *("WidenSorts", "LegalizeOps", "FoldSmallConstants", "StitchOps", "FuseOps", "FuseTIR"),
+        *("ApplyStitchSchedules", "OverwriteOperands", "DropAlignment", "CallTIRRewrite"),
+        *("PlanMemory", "VMShapeLower"),
+    ]
+    places = [names.index(name) for name in wanted]
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize("make", CASES)

@@ -187,7 +187,7 @@ def test_what_is_read_from_another_core_speaks_for_one_kernel_and_weights_agains
 
 def test_parts_without_a_plan_pass_nothing_on():
     judge, union, parts = judged(layers((64,), (256, 512, 64)))
-    judge._known[parts[0].signature()] = Judged("it has no tiles", math.inf, None)
+    judge._known[parts[0].signature()] = Judged("it has no tiles", None, math.inf)
     assert judge.between(parts, union) == 0
 
 

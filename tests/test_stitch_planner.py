@@ -23,6 +23,7 @@ from relay_passes.fusion.planner import StitchPlanner, settle
 from relay_passes.graph.fusion_plan import FusionPlan
 from relay_passes.graph.group import Group
 from relay_passes.graph.op_graph import OpGraph
+from relay_passes.policy import POLICY
 from relay_passes.rewrites.legalize import LEGALIZATIONS
 
 SHAPE = (512, 1024)
@@ -168,7 +169,7 @@ class _Limited:
 
 def test_a_kernel_that_is_none_is_taken_apart_and_joined_again_as_far_as_it_goes():
     dag = Dag([[1], [2], [3], [4], [5], [6], []])
-    found = settle(dag, _Limited(), [Pattern(frozenset(range(7)), 10.0)])
+    found = settle(dag, _Limited(), [Pattern(frozenset(range(7)), 10.0)], POLICY.fusion)
     assert all(2 <= len(p.nodes) <= 3 for p in found)
     taken = [n for p in found for n in p.nodes]
     assert len(taken) == len(set(taken)) >= 6

@@ -16,6 +16,7 @@ from tvm.ir import IRModule
 from tvm.target import Target
 
 from relay_passes.fusion.take_apart import NOTHING, Apart
+from relay_passes.policy import POLICY, Policy
 from relay_passes.rewrites.named_legalize import NotLegalized
 from tir_schedules.backend import device_of
 from tir_schedules.device import Device, llvm_features
@@ -32,6 +33,7 @@ from tvm_stitch.runtime import cpu_features, library
 from tvm_stitch.runtime.artifact import Meta, Tensor, stored_bytes
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.runtime.weights import constant_outputs, fetch_weights, makes_new_outputs
+from tvm_stitch.steps import Steps
 
 FUSIONS = ("stitch", "tvm", "none")
 _PLACES = 4  # of a rewrite, that are named
@@ -40,7 +42,10 @@ PathLike = str | os.PathLike
 
 @dataclass(frozen=True)
 class Request:
-    """What `tvm_stitch.compile` is asked for, its keywords, and what it must not fuse."""
+    """What `tvm_stitch.compile` is asked for, its keywords, and what it must not fuse.
+
+    `policy` chooses where several things can be done.
+    """
 
     model: Any
     target: str | dict | Target = "x86"
@@ -52,6 +57,7 @@ class Request:
     fuel: int | None = None
     dump_dir: PathLike | None = None
     apart: Apart = NOTHING
+    policy: Policy = POLICY
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,8 @@ class Lowered:
     """A module for `build`, and how it came about.
 
     `stages`: the module after each pass, by the pass's name; `fuel`: the rewrites applied; `plans`:
-    of the kernels that our schedules take, by their names, each a page as text.
+    of the kernels that our schedules take, by their names, each a page as text; `steps` runs what
+    is left to do.
     """
 
     imported: ImportedModel
@@ -80,9 +87,10 @@ class Lowered:
     stages: Mapping[str, IRModule]
     fuel: Fuel
     plans: Mapping[str, object]
+    steps: Steps
 
 
-def understand(request: Request) -> Asked:
+def understand(request: Request, steps: Steps | None = None) -> Asked:
     """Raises: StitchError for a user's mistake."""
     if request.log is not None:
         rule = "log comes with a later release"
@@ -92,7 +100,8 @@ def understand(request: Request) -> Asked:
     if request.profile:
         measured = _profile(request.profile, device_of(target, threads))
     device = device_of(target, threads, measured)
-    imported = packed(import_model(request.model, request.shapes), device)
+    imported = import_model(request.model, request.shapes)
+    imported = packed(imported, device, request.policy.layout, steps)
     return Asked(imported, target, threads, measured)
 
 
@@ -103,8 +112,10 @@ def lower(request: Request) -> Lowered:
         raise StitchError(f"fusion {request.fusion!r}", "unknown", rule)
     stages: dict[str, IRModule] = {}
     plans: dict[str, object] = {}
+    dump_dir = Path(request.dump_dir) if request.dump_dir is not None else None
+    steps = Steps(dump_dir, stages.__setitem__)
     with burning(Fuel(request.fuel)) as fuel:
-        asked = understand(request)
+        asked = understand(request, steps)
         with legalizing(asked.imported):
             mod, report = pipeline.lower(
                 asked.imported.mod,
@@ -112,9 +123,9 @@ def lower(request: Request) -> Lowered:
                 fusion=request.fusion,
                 threads=asked.threads,
                 profile=asked.profile,
-                dump_dir=Path(request.dump_dir) if request.dump_dir is not None else None,
-                watch=stages.__setitem__,
+                steps=steps,
                 apart=request.apart,
+                policy=request.policy.fusion,
                 plans=plans,
             )
     stored = stored_bytes(asked.imported.weights)
@@ -126,7 +137,9 @@ def lower(request: Request) -> Lowered:
         rewrites=len(fuel.spent),
         last_rewrite=describe_last(fuel, asked.imported) if request.fuel is not None else "",
     )
-    return Lowered(asked.imported, mod, report, asked.target, asked.threads, stages, fuel, plans)
+    return Lowered(
+        asked.imported, mod, report, asked.target, asked.threads, stages, fuel, plans, steps
+    )
 
 
 @contextlib.contextmanager
@@ -171,7 +184,7 @@ def build(lowered: Lowered) -> Model:
         weights=len(imported.weights) + len(imported.prepared),
         new_outputs=makes_new_outputs(mod),
     )
-    passes = pipeline.build_pipeline(lowered.target)
+    passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched())
     with burning(lowered.fuel):
         executable = tvm.compile(mod, lowered.target, relax_pipeline=passes)
     return library.from_executable(executable, meta, imported.weights, imported.prepared)

@@ -6,24 +6,54 @@ import dataclasses
 
 from tvm.ir import IRModule
 
-from relay_passes.transform import ChannelsLast, PackWeights, PointwiseProducts, Sequential
+from relay_passes.policy import POLICY, LayoutPolicy
+from relay_passes.transform import ChannelsLast, PackWeights, PointwiseProducts
 from tir_schedules.device import Device
 from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.to_relax import aligned
 from tvm_stitch.prepare import prepare_weights
+from tvm_stitch.steps import Step, Steps
 
 # Of the weights' bytes: with the folds' `DUPLICATE_SHARE` and the code, a file may have 20 % more.
 _PADDING_SHARE = 0.13
 
 
-def packed(model: ImportedModel, device: Device) -> ImportedModel:
+def packed(
+    model: ImportedModel,
+    device: Device,
+    policy: LayoutPolicy = POLICY.layout,
+    steps: Steps | None = None,
+) -> ImportedModel:
     """Return the model with convolutions channels last and weights in panels, for `device`."""
-    pack = PackWeights(device, prepares=True, arrays=model.weights)
-    mod = Sequential([PointwiseProducts(device), ChannelsLast(), pack])(model.mod)
-    main, weights = fold_weights(mod["main"], len(model.inputs), model.weights, _PADDING_SHARE)
-    others = {v: f for v, f in mod.functions_items() if v.name_hint != "main"}
-    mod, prepared = prepare_weights(IRModule({**others, "main": main}))
-    return dataclasses.replace(
-        model, mod=mod, weights=tuple(aligned(array) for array in weights), prepared=prepared
-    )
+    packing = _Packing(model)
+    mod = (steps or Steps()).run(packing.passes(device, policy), model.mod)
+    weights = tuple(aligned(array) for array in packing.weights)
+    return dataclasses.replace(model, mod=mod, weights=weights, prepared=packing.prepared)
+
+
+class _Packing:
+    """The passes that lay weights out, and the weights as they become."""
+
+    def __init__(self, model: ImportedModel) -> None:
+        self._inputs = len(model.inputs)
+        self.weights, self.prepared = model.weights, ()
+
+    def passes(self, device: Device, policy: LayoutPolicy) -> list[Step]:
+        pack = PackWeights(device, prepares=True, arrays=self.weights, policy=policy)
+        return [
+            ("PointwiseProducts", PointwiseProducts(device, policy)),
+            ("ChannelsLast", ChannelsLast()),
+            ("PackWeights", pack),
+            ("FoldWeights", self._fold),
+            ("PrepareWeights", self._prepare),
+        ]
+
+    def _fold(self, mod: IRModule) -> IRModule:
+        main, self.weights = fold_weights(mod["main"], self._inputs, self.weights, _PADDING_SHARE)
+        others = {v: f for v, f in mod.functions_items() if v.name_hint != "main"}
+        return IRModule({**others, "main": main})
+
+    def _prepare(self, mod: IRModule) -> IRModule:
+        mod, self.prepared = prepare_weights(mod)
+        return mod

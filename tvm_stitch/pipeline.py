@@ -1,9 +1,10 @@
-"""The only ordered list of passes."""
+"""The only ordered list of passes, from the imported module to the executable.
+
+`packing` lays weights out in front of them: PointwiseProducts, ChannelsLast, PackWeights,
+FoldWeights, PrepareWeights. Each has a name, under which `--dump-ir` writes what it makes.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
 
 import tvm
 from tvm import relax
@@ -14,12 +15,15 @@ from tvm.target import Target
 
 from relay_passes.fusion.take_apart import NOTHING, Apart, KeepAlone
 from relay_passes.graph.fusion_plan import FusionPlan
-from relay_passes.rewrites.named_legalize import REFUSALS
+from relay_passes.policy import POLICY, FusionPolicy
 from relay_passes.transform import (
+    ChannelsLast,
     FoldSmallConstants,
     NamedLegalize,
     OverwriteOperands,
+    PackWeights,
     PlanMemory,
+    PointwiseProducts,
     StitchOps,
     WidenSorts,
 )
@@ -27,9 +31,9 @@ from tir_schedules import ApplyStitchSchedules, DropAlignment
 from tir_schedules.backend import device_of
 from tir_schedules.device.profile import Profile
 from tir_schedules.fuel import spend, unnoted
-from tvm_stitch.errors import StitchError
 from tvm_stitch.lowered_report import build_report
 from tvm_stitch.report import Report
+from tvm_stitch.steps import Step, Steps
 
 
 def lower(
@@ -39,96 +43,98 @@ def lower(
     fusion: str,
     threads: int,
     profile: Profile | None = None,
-    dump_dir: Path | None = None,
-    watch: Callable[[str, IRModule], None] | None = None,
+    steps: Steps | None = None,
     apart: Apart = NOTHING,
     plans: dict[str, object] | None = None,
+    policy: FusionPolicy = POLICY.fusion,
 ) -> tuple[IRModule, Report]:
     """Lower a Relax module for `target`; return it for `build_pipeline`, and what was done.
 
     `fusion` picks the planner only: `stitch`, `tvm` (stock FuseOps) or `none`. `profile` defaults
-    to the shipped one of the device. `dump_dir` receives the module after each pass as
-    `NN_Pass.py`; `watch` is called with each pass's name and result. `apart` is not fused.
-    `plans` takes the plan of each kernel that our schedules take, by its name: a page as text.
+    to the shipped one of the device. `steps` runs the passes. `apart` is not fused, `policy` is
+    what fusion chooses by. `plans` takes the plan of each kernel that our schedules take, by its
+    name: a page as text.
 
     Raises: NotLegalized for an operator that no rule takes.
     """
-    device = device_of(target, threads, profile)
-    stitch, schedule = StitchOps(device, None, apart), ApplyStitchSchedules(device)
+    device, run = device_of(target, threads, profile), steps or Steps()
+    stitch = StitchOps(device, None, apart, policy)
+    schedule = ApplyStitchSchedules(device)
     overwrite = OverwriteOperands(schedule)
-    steps = [*_passes(fusion, stitch, schedule, apart), ("OverwriteOperands", overwrite)]
-    before: list[IRModule] = []
+    legalize, fuse = _legalize(), _fuse(fusion, stitch, schedule, apart)
     with target:
-        for number, (name, step) in enumerate(steps):
-            if name != "FuseOps" or spend(name):
-                mod = _applied(step, mod)
-            if name == "AnnotateTIROpPattern":
-                before.append(mod)
-            if watch is not None:
-                watch(name, mod)
-            if dump_dir is not None:
-                _dump(mod, dump_dir, f"{number:02}_{name}.py")
+        legalized = run.run(legalize, mod)
+        mod = run.run([*fuse, ("OverwriteOperands", overwrite)], legalized)
     if plans is not None:
         plans.update(schedule.plans)
-    with unnoted():  # it plans memory to tell its size
-        return mod, build_report(before[0], mod, stitch, schedule, overwrite.originals)
+    with target, unnoted():  # it plans memory to tell its size
+        return mod, build_report(legalized, mod, stitch, schedule, overwrite.originals)
 
 
-def build_pipeline(target: Target) -> Pass:
+def build_pipeline(target: Target, steps: Steps | None = None) -> Pass:
     """Return TVM's passes that make an executable of a lowered module, memory planned by ours.
 
     The executable needs `tvm_stitch.runtime` linked to it.
     """
-    return Sequential(
-        [
-            *cpu_pipeline.library_dispatch_passes(target),
-            *cpu_pipeline.legalize_passes(target),
-            DropAlignment(),
-            *cpu_pipeline.dataflow_lower_passes(target),
-            PlanMemory(),
-            *cpu_pipeline.finalize_passes(target),
-        ]
-    )
+    passes = [
+        *cpu_pipeline.library_dispatch_passes(target),
+        *cpu_pipeline.legalize_passes(target),
+        DropAlignment(),
+        *cpu_pipeline.dataflow_lower_passes(target),
+        PlanMemory(),
+        *cpu_pipeline.finalize_passes(target),
+    ]
+    if steps is None:
+        return Sequential(passes)
+
+    @tvm.transform.module_pass(opt_level=0, name="tvm_stitch_build")
+    def build(mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        return steps.run([(str(each.info.name), each) for each in passes], mod)
+
+    return build
 
 
 def planned(
-    mod: IRModule, target: Target, *, threads: int, profile: Profile | None = None
+    mod: IRModule,
+    target: Target,
+    *,
+    threads: int,
+    profile: Profile | None = None,
+    policy: FusionPolicy = POLICY.fusion,
 ) -> list[FusionPlan]:
     """Return what `lower` would fuse, a plan for each dataflow block, without doing it.
 
     Raises: NotLegalized for an operator that no rule takes.
     """
     device = device_of(target, threads, profile)
-    stitch = StitchOps(device)
+    stitch = StitchOps(device, policy=policy)
     with target:
-        for name, step in _passes("stitch", stitch, ApplyStitchSchedules(device)):
-            mod = _applied(step, mod)
-            if name == "StitchOps":
-                break
+        Steps().run([*_legalize(), ("StitchOps", stitch)], mod)
     return stitch.graphs
 
 
 def relax_pipeline() -> Pass:
     """Return the passes as one, for `tvm.compile(mod, target, relax_pipeline="tvm_stitch")`.
 
-    TVM plans the memory then, without our runtime. Results get memory of their own: its planner
-    makes 4.7 MB of BERT's 3.5 where they are written over operands.
+    Weights are laid out as `compile` does it where they are constants. TVM plans the memory,
+    without our runtime, and results get memory of their own: its planner makes 4.7 MB of BERT's 3.5
+    where they are written over operands.
     """
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_stitch")
     def pipeline(mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         target = Target.current(allow_none=False)
-        steps = [step for _, step in _passes("stitch", StitchOps(), ApplyStitchSchedules())]
+        layout = [("", PointwiseProducts()), ("", ChannelsLast()), ("", PackWeights())]
+        fuse = _fuse("stitch", StitchOps(), ApplyStitchSchedules())
+        steps = [step for _, step in (*layout, *_legalize(), *fuse)]
         mod = Sequential([*steps, DropAlignment()])(mod)
         return relax.get_default_pipeline(target)(mod)
 
     return pipeline
 
 
-def _passes(
-    fusion: str, stitch: StitchOps, schedule: ApplyStitchSchedules, apart: Apart = NOTHING
-) -> list[tuple[str, Callable[[IRModule], IRModule]]]:
-    steps: list[tuple[str, Callable[[IRModule], IRModule]]] = [
+def _legalize() -> list[Step]:
+    return [
         # Sorts and scans have no legalisation; left to TVM's pipeline, nothing here would see them.
         ("WidenSorts", WidenSorts()),
         ("DispatchSampling", relax.backend.DispatchSampling()),
@@ -138,12 +144,17 @@ def _passes(
         ("DropFolded", relax.transform.DeadCodeElimination()),
         ("AnnotateTIROpPattern", relax.transform.AnnotateTIROpPattern()),
     ]
-    if fusion == "stitch":
-        steps.append(("StitchOps", stitch))
+
+
+def _fuse(
+    fusion: str, stitch: StitchOps, schedule: ApplyStitchSchedules, apart: Apart = NOTHING
+) -> list[Step]:
+    """Return the passes from operators to scheduled kernels."""
+    steps: list[Step] = [("StitchOps", stitch)] if fusion == "stitch" else []
     if apart.ops:
         steps.append(("KeepAlone", KeepAlone(apart.ops)))
     if fusion != "none":
-        steps.append(("FuseOps", relax.transform.FuseOps()))
+        steps.append(("FuseOps", _fuse_ops))
     return [
         *steps,
         ("FuseTIR", relax.transform.FuseTIR()),
@@ -153,18 +164,7 @@ def _passes(
     ]
 
 
-def _applied(step: Callable[[IRModule], IRModule], mod: IRModule) -> IRModule:
-    try:
-        return step(mod)
-    except REFUSALS as error:
-        if isinstance(step, NamedLegalize) and step.refusal is not None:
-            raise step.refusal from error
-        raise
-
-
-def _dump(mod: IRModule, folder: Path, name: str) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(mod.script(show_meta=True))
-    except OSError as error:
-        raise StitchError(folder, error.strerror, "choose another --dump-ir folder") from None
+@tvm.transform.module_pass(opt_level=0, name="FuseOps")
+def _fuse_ops(mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+    """Let TVM fuse what is left, if fuel is: it counts as one rewrite."""
+    return relax.transform.FuseOps()(mod) if spend("FuseOps") else mod

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from .dag import Dag, Pattern
 from .order import without_cycles
 
-WIDTH = 3
-
 
 @dataclass(frozen=True)
 class _Partial:
@@ -33,9 +31,7 @@ class _Partial:
         return out[::-1]
 
 
-def assemble(
-    dag: Dag, found: Sequence[Sequence[Pattern]], width: int = WIDTH
-) -> list[list[Pattern]]:
+def assemble(dag: Dag, found: Sequence[Sequence[Pattern]], width: int) -> list[list[Pattern]]:
     """Return up to `width` plans, best first: disjoint patterns whose kernels have an order.
 
     `found` are `candidates`. Ops in no pattern of a plan are kernels of their own.

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 
 from .dag import Dag, Judge, Nodes, Pattern
 
-TOP = 3
-_LEAF = 2  # consumers whose combinations are enumerated
 
-
-def candidates(dag: Dag, judge: Judge, top: int = TOP) -> list[list[Pattern]]:
+def candidates(dag: Dag, judge: Judge, top: int, leaf: int) -> list[list[Pattern]]:
     """Return for each op up to `top` patterns it is the first op of, best first; {op} is not one.
+
+    Of up to `leaf` consumers all combinations are tried.
 
     Only convex sets that the judge takes; a set that loses time is kept too, for it may be part of
     a larger one that gains.
@@ -25,7 +24,7 @@ def candidates(dag: Dag, judge: Judge, top: int = TOP) -> list[list[Pattern]]:
     out: list[list[Pattern]] = [[] for _ in range(len(dag))]
     for node in range(len(dag) - 1, -1, -1):
         if judge.score(frozenset((node,))) is not None:
-            out[node] = _Reduction(dag, judge, top, node, out).run()
+            out[node] = _Reduction(dag, judge, (top, leaf), node, out).run()
     return out
 
 
@@ -33,9 +32,15 @@ class _Reduction:
     """PatternReduction at one op."""
 
     def __init__(
-        self, dag: Dag, judge: Judge, top: int, node: int, known: list[list[Pattern]]
+        self,
+        dag: Dag,
+        judge: Judge,
+        most: tuple[int, int],
+        node: int,
+        known: list[list[Pattern]],
     ) -> None:
-        self._dag, self._judge, self._top = dag, judge, top
+        self._dag, self._judge = dag, judge
+        self._top, self._width = most
         self._node, self._known = node, known
         self._legal: dict[Nodes, bool] = {}
 
@@ -49,7 +54,7 @@ class _Reduction:
     def _reduce(self, consumers: Sequence[int]) -> list[Pattern]:
         if not consumers:
             return []
-        if len(consumers) <= _LEAF:
+        if len(consumers) <= self._width:
             return self._best(self._leaf(consumers))
         half = len(consumers) // 2
         left, right = self._reduce(consumers[:half]), self._reduce(consumers[half:])

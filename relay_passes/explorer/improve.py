@@ -13,17 +13,19 @@ from collections.abc import Sequence
 from .dag import Dag, Judge, Nodes, Pattern
 from .kernels import Kernels
 
-_ROUNDS = 8
-_REACH = 4  # kernels before one that it may be packed with
 
+def improve(
+    dag: Dag, judge: Judge, patterns: Sequence[Pattern], rounds: int, reach: int
+) -> list[Pattern]:
+    """Return a plan at least as good, in an order of execution; kernels of one op are left out.
 
-def improve(dag: Dag, judge: Judge, patterns: Sequence[Pattern]) -> list[Pattern]:
-    """Return a plan at least as good, in an order of execution; kernels of one op are left out."""
+    After up to `rounds` of joins each kernel is packed with one of the `reach` before it.
+    """
     search = _Search(dag, judge, patterns)
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         if not search.sweep():
             break
-    search.pack(_REACH)
+    search.pack(reach)
     return search.patterns()
 
 

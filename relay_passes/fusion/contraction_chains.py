@@ -14,22 +14,20 @@ from tir_schedules.analysis.kernel_facts import COMPUTE
 from ..graph.legality import refuse_node
 from ..graph.op_graph import OpGraph, OpNode
 
-_REACH = 32  # ops between two products that are looked at
 
-
-def chains(graph: OpGraph) -> Iterator[list[OpNode]]:
+def chains(graph: OpGraph, reach: int) -> Iterator[list[OpNode]]:
     """Return each product behind another one, with that and the ops between them."""
     for node in graph.nodes:
         if node.op_class == COMPUTE and refuse_node(node) is None:
-            yield from _before(node)
+            yield from _before(node, reach)
 
 
-def _before(last: OpNode) -> Iterator[list[OpNode]]:
+def _before(last: OpNode, reach: int) -> Iterator[list[OpNode]]:
     """Return the products that reach `last` through other ops only, each with what is between."""
     seen: dict[int, OpNode] = {}
     products: dict[int, OpNode] = {}
     queue = list(last.producers)
-    while queue and len(seen) <= _REACH:
+    while queue and len(seen) <= reach:
         node = queue.pop()
         if node.op_class == COMPUTE:
             products[id(node)] = node

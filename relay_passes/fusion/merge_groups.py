@@ -12,24 +12,23 @@ from ..graph.group import Group
 from ..graph.legality import has_outer_path, refuse_node
 from ..graph.op_graph import OpNode
 
-# The evaluator cannot tell plans apart whose times are this close (whole transformers: one kernel
-# for attention is predicted 0.4 % slower, and measures the same), so that fewer kernels are taken.
-_DOUBT = 0.01
-
 
 def join_best(
     candidates: Iterable[Sequence[OpNode]],
     home: dict[int, Group],
     judge: ProductJudge,
+    doubt: float,
     spend: Callable[[Sequence[OpNode]], bool],
 ) -> None:
     """Make the groups of candidates one where a kernel of them takes no more time, best first.
 
-    `home` has each op's group and is changed; `spend` is asked before each join of ops.
+    Or little more: `doubt` of it. `home` has each op's group and is changed; `spend` is asked
+    before each join of ops.
     """
-    known = [(s, nodes) for nodes in candidates if (s := saved(nodes, home, judge)) is not None]
+    gains = [(saved(nodes, home, judge, doubt), nodes) for nodes in candidates]
+    known = [(gain, nodes) for gain, nodes in gains if gain is not None]
     for _, nodes in sorted(known, key=lambda pair: -pair[0]):
-        if saved(nodes, home, judge) is None:
+        if saved(nodes, home, judge, doubt) is None:
             continue
         if not spend(nodes):
             return
@@ -51,7 +50,9 @@ def union_of(nodes: Iterable[OpNode], home: dict[int, Group]) -> Group | None:
     return None if has_outer_path(union, union, ChainMap(inside, home)) else union
 
 
-def saved(nodes: Sequence[OpNode], home: dict[int, Group], judge: ProductJudge) -> float | None:
+def saved(
+    nodes: Sequence[OpNode], home: dict[int, Group], judge: ProductJudge, doubt: float
+) -> float | None:
     """Return the ns that one kernel of the ops' groups saves, None if it is none or slower."""
     union = union_of(nodes, home)
     if union is None:
@@ -68,4 +69,4 @@ def saved(nodes: Sequence[OpNode], home: dict[int, Group], judge: ProductJudge) 
         refusal, time = judge(whole)
         apart += time if refusal is None else sum(judge(g)[1] for g in rest)
     apart += judge.between(products, union)
-    return apart - together if together <= (1 + _DOUBT) * apart else None
+    return apart - together if together <= (1 + doubt) * apart else None

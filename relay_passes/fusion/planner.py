@@ -21,6 +21,7 @@ from ..graph.fusion_plan import FusionPlan, execution_order
 from ..graph.group import Group
 from ..graph.legality import refuse_node
 from ..graph.op_graph import OpGraph, OpNode
+from ..policy import POLICY, FusionPolicy, SearchPolicy
 from .absorb_epilogues import absorb_epilogues
 from .contraction_chains import chains
 from .explain_boundaries import explain
@@ -29,11 +30,6 @@ from .merge_groups import join_best
 from .prologue_epilogue import prologues, row_epilogues
 from .recompute import recompute
 
-# A kernel is taken apart when it is predicted to take 1.54 times as long as its parts. Of the pairs
-# of docs/results/bench_fusion_gain.md that fusion is predicted to slow down by less, the worst
-# prediction is off by about as much. The traps of `bench_plans.py` were in view too.
-DOUBT = 0.35
-
 
 class StitchPlanner:
     """Choose the groups of one graph after another; identical parts are judged once.
@@ -41,23 +37,24 @@ class StitchPlanner:
     Each join costs fuel.
     """
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self, device: Device, policy: FusionPolicy = POLICY.fusion) -> None:
+        self._device, self._policy = device, policy
         self._skeletons: dict[tuple, bool] = {}
         self._kernels: dict[tuple, tuple[str | None, float]] = {}
         self._products: dict[tuple, Judged] = {}
 
     def plan(self, graph: OpGraph) -> FusionPlan:
-        joins = _Joins()
+        joins, policy = _Joins(), self._policy
+        doubt, reach = policy.join_doubt, policy.reach
         home = {id(n): Group([n]) for n in graph.nodes}
         for node in graph.nodes:
             if node.op_class == COMPUTE and refuse_node(node) is None:
                 absorb_epilogues(node, home, joins.spend)
         judge = ProductJudge(graph, self._device, self._products)
-        around = [*chains(graph), *siblings(graph, home, self._device.l2_bytes)]
-        join_best(around, home, judge, joins.spend)
-        join_best(row_epilogues(graph, home), home, judge, joins.spend)
-        join_best(prologues(graph, home), home, judge, joins.spend)
+        around = [*chains(graph, reach), *siblings(graph, home, self._device.l2_bytes)]
+        join_best(around, home, judge, doubt, joins.spend)
+        join_best(row_epilogues(graph, home, reach), home, judge, doubt, joins.spend)
+        join_best(prologues(graph, home, reach), home, judge, doubt, joins.spend)
         units = Units(list({id(g): g for g in home.values()}.values()))
         exact = ExactJudge(units, self._device, self._kernels)
         delta = Delta(self._device)
@@ -68,7 +65,7 @@ class StitchPlanner:
         groups += [u.group for n, u in enumerate(units.units) if n not in taken]
         out_of_fuel = is_out()
         if not out_of_fuel:
-            groups = recompute(graph, groups, exact, delta)
+            groups = recompute(graph, groups, exact, delta, policy)
         ordered = execution_order(groups)
         return FusionPlan(
             graph,
@@ -81,31 +78,34 @@ class StitchPlanner:
     def _search(self, units: Units, exact: ExactJudge, delta: Delta) -> list[Pattern]:
         """Return the best of the beam's plans as the latency-evaluator sees them."""
         fast = FastJudge(units, delta, self._device, self._skeletons)
-        dag = units.dag
-        plans = assemble(dag, candidates(dag, fast))
+        dag, search = units.dag, self._policy.search
+        plans = assemble(dag, candidates(dag, fast, search.top, search.leaf), search.width)
         best: list[Pattern] = []
         gain = -math.inf
         for plan in plans:
-            settled = settle(dag, exact, improve(dag, fast, plan))
+            better = improve(dag, fast, plan, search.rounds, search.pack_reach)
+            settled = settle(dag, exact, better, self._policy)
             total = sum(p.score for p in settled)
             if total > gain:
                 best, gain = settled, total
         return best
 
 
-def settle(dag: Dag, exact: ExactJudge, plan: Sequence[Pattern]) -> list[Pattern]:
+def settle(
+    dag: Dag, exact: ExactJudge, plan: Sequence[Pattern], policy: FusionPolicy
+) -> list[Pattern]:
     """Return the plan with each kernel tested for itself, and taken apart where it does not pay."""
     out: list[Pattern] = []
     for pattern in plan:
-        kernels = _paying(exact, sorted(pattern.nodes))
+        kernels = _paying(exact, sorted(pattern.nodes), policy.doubt)
         if len(kernels) == 1:
             out += kernels
         else:
-            out += _joined(dag, exact, pattern.nodes, kernels)
+            out += _joined(dag, exact, pattern.nodes, kernels, policy.search)
     return out
 
 
-def _paying(exact: ExactJudge, members: list[int]) -> list[Pattern]:
+def _paying(exact: ExactJudge, members: list[int], doubt: float) -> list[Pattern]:
     """Return the set if it is a kernel that pays, else what pays of its halves.
 
     The first units of a convex set in an order of execution are a convex set, and so are the rest.
@@ -114,19 +114,26 @@ def _paying(exact: ExactJudge, members: list[int]) -> list[Pattern]:
         return []
     nodes = frozenset(members)
     score = exact.score(nodes)
-    if score is not None and score > -DOUBT * exact.judge(nodes)[1]:
+    if score is not None and score > -doubt * exact.judge(nodes)[1]:
         return [Pattern(nodes, score)]
     half = len(members) // 2
-    return [*_paying(exact, members[:half]), *_paying(exact, members[half:])]
+    return [*_paying(exact, members[:half], doubt), *_paying(exact, members[half:], doubt)]
 
 
-def _joined(dag: Dag, exact: ExactJudge, nodes: Nodes, kernels: Sequence[Pattern]) -> list[Pattern]:
+def _joined(
+    dag: Dag,
+    exact: ExactJudge,
+    nodes: Nodes,
+    kernels: Sequence[Pattern],
+    search: SearchPolicy,
+) -> list[Pattern]:
     """Return kernels within a set after joins that each gain."""
     members = sorted(nodes)
     number = {node: index for index, node in enumerate(members)}
     part = Dag([[number[c] for c in dag.consumers[n] if c in number] for n in members])
     start = [Pattern(frozenset(number[n] for n in k.nodes), k.score) for k in kernels]
-    found = improve(part, _Within(exact, members), start)
+    judge = _Within(exact, members)
+    found = improve(part, judge, start, search.rounds, search.pack_reach)
     return [Pattern(frozenset(members[n] for n in p.nodes), p.score) for p in found]
 
 

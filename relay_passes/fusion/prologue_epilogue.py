@@ -17,24 +17,22 @@ from ..graph.legality import refuse_node
 from ..graph.op_graph import OpGraph, OpNode
 from .merge_groups import union_of
 
-_REACH = 32  # ops before or behind a product that are looked at
 
-
-def row_epilogues(graph: OpGraph, home: dict[int, Group]) -> Iterator[list[OpNode]]:
+def row_epilogues(graph: OpGraph, home: dict[int, Group], reach: int) -> Iterator[list[OpNode]]:
     """Return products with the ops behind them, up to the next product."""
     for node, group in _products(graph, home):
         legal: list[OpNode] = []
-        for each in _behind(group, home):
+        for each in _behind(group, home, reach):
             if union_of([node, *legal, each], home) is not None:
                 legal.append(each)
         if legal:
             yield [node, *legal]
 
 
-def prologues(graph: OpGraph, home: dict[int, Group]) -> Iterator[list[OpNode]]:
+def prologues(graph: OpGraph, home: dict[int, Group], reach: int) -> Iterator[list[OpNode]]:
     """Return products with the ops before them that nothing else reads."""
     for node, group in _products(graph, home):
-        if before := _before(group, home):
+        if before := _before(group, home, reach):
             yield [*before, node]
 
 
@@ -48,11 +46,11 @@ def _products(graph: OpGraph, home: dict[int, Group]) -> Iterator[tuple[OpNode, 
             yield node, group
 
 
-def _behind(group: Group, home: dict[int, Group]) -> list[OpNode]:
+def _behind(group: Group, home: dict[int, Group], reach: int) -> list[OpNode]:
     """Return the ops that a group's results reach through no other product, in order."""
     found: dict[int, OpNode] = {}
     queue = [c for n in group.nodes for c in n.consumers]
-    while queue and len(found) < _REACH:
+    while queue and len(found) < reach:
         node = queue.pop(0)
         if home[id(node)] is not group and id(node) not in found and _is_free(node, home):
             found[id(node)] = node
@@ -60,12 +58,12 @@ def _behind(group: Group, home: dict[int, Group]) -> list[OpNode]:
     return sorted(found.values(), key=lambda n: n.index)
 
 
-def _before(group: Group, home: dict[int, Group]) -> list[OpNode]:
+def _before(group: Group, home: dict[int, Group], reach: int) -> list[OpNode]:
     """Return the ops of which each is read by the group and by others of them only, in order."""
     inside = {id(n) for n in group.nodes}
     found: list[OpNode] = []
     queue = [p for n in group.nodes for p in n.producers]
-    while queue and len(found) < _REACH:
+    while queue and len(found) < reach:
         node = queue.pop(0)
         if id(node) in inside or node.escapes or not _is_free(node, home):
             continue

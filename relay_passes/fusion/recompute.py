@@ -18,25 +18,30 @@ from ..graph.fusion_plan import homes
 from ..graph.group import Group
 from ..graph.legality import refuse_node
 from ..graph.op_graph import OpGraph, OpNode
-
-_MOST_READERS = 3
-# Worth it from a twentieth of the time on: below, the evaluator can't tell.
-_GAIN = 0.95
-# What the delta-evaluator says of a tensor may be that much less than the latency-evaluator.
-_MARGIN = 2.0
+from ..policy import FusionPolicy
 
 
 def recompute(
-    graph: OpGraph, groups: Sequence[Group], exact: ExactJudge, delta: Delta
+    graph: OpGraph,
+    groups: Sequence[Group],
+    exact: ExactJudge,
+    delta: Delta,
+    policy: FusionPolicy,
 ) -> list[Group]:
     """Return the groups with cheap ops copied into their readers where that is predicted to pay."""
-    return _Copies(graph, groups, exact, delta).run()
+    return _Copies(graph, groups, exact, delta, policy).run()
 
 
 class _Copies:
     def __init__(
-        self, graph: OpGraph, groups: Sequence[Group], exact: ExactJudge, delta: Delta
+        self,
+        graph: OpGraph,
+        groups: Sequence[Group],
+        exact: ExactJudge,
+        delta: Delta,
+        policy: FusionPolicy,
     ) -> None:
+        self._policy = policy
         self._graph, self._exact, self._delta = graph, exact, delta
         self._home = homes(groups)
         self._known: dict[int, tuple[Group, frozenset[int]]] = {}  # with groups, so that ids last
@@ -61,7 +66,7 @@ class _Copies:
             return []
         others = {id(g): g for c in node.consumers if (g := self._home[id(c)]) is not home}
         readers = list(others.values())
-        able = len(readers) <= _MOST_READERS and all(map(_takes_copies, readers))
+        able = len(readers) <= self._policy.readers and all(map(_takes_copies, readers))
         return readers if able and all(map(self._in_memory, node.inputs)) else []
 
     def _in_memory(self, tensor: Tensor) -> bool:
@@ -77,12 +82,14 @@ class _Copies:
     def _try(self, node: OpNode, readers: list[Group]) -> None:
         home = self._home[id(node)]
         before = self._total([home, *readers])
-        if before is None or self._most(node, readers) < (1.0 - _GAIN) * before:
+        if before is None or self._most(node, readers) < (1.0 - self._policy.gain) * before:
             return
         grown = [reader.with_copy(node) for reader in readers]
         less = home.without(node)
         after = self._total([*([less] if less.nodes else []), *grown])
-        if after is None or after > _GAIN * before or not spend("recompute", node.var.name):
+        if after is None or after > self._policy.gain * before:
+            return
+        if not spend("recompute", node.var.name):
             return
         self._pinned |= {id(t) for t in node.inputs}
         for old, new in zip((home, *readers), (less, *grown), strict=True):
@@ -98,7 +105,7 @@ class _Copies:
         home = self._home[id(node)]
         crossings = (1 + len(readers)) * self._delta.crossing_ns(node.outputs[0])
         alone = self._exact.group(home)[1] if len(home.nodes) == 1 else 0.0
-        return _MARGIN * crossings + alone
+        return self._policy.margin * crossings + alone
 
     def _total(self, groups: list[Group]) -> float | None:
         answers = [self._exact.group(group) for group in groups]

@@ -20,6 +20,7 @@ from ..graph.graph_functions import graph_functions
 from ..graph.group import Group
 from ..graph.legality import refuse_node
 from ..graph.op_graph import OpGraph, OpNode
+from ..policy import POLICY, FusionPolicy
 from .planner import StitchPlanner
 from .take_apart import NOTHING, Apart, take_apart
 
@@ -44,7 +45,8 @@ class StitchOps:
         lv = call_tir(add, (x, y)); lv1 = call_tir(softmax, (lv,)); lv2 = call_tir(exp, (lv1,))
       -> lv2 = stitch_add_softmax_exp(x, y)       # Primitive
 
-    `device` defaults to what the current target describes, `planner` to one of our own for it.
+    `device` defaults to what the current target describes, `planner` to one of our own for it, by a
+    `policy`.
     What `apart` tells of is taken apart behind it.
     `plans` maps each new function's name to its group after a run. Functions without dataflow
     blocks and all other bindings stay.
@@ -55,8 +57,10 @@ class StitchOps:
         device: Device | None = None,
         planner: Planner | None = None,
         apart: Apart = NOTHING,
+        policy: FusionPolicy = POLICY.fusion,
     ) -> None:
         self._device, self._planner, self._apart = device, planner, apart
+        self._policy = policy
         self.plans: dict[str, Group] = {}
         self.graphs: list[FusionPlan] = []
 
@@ -66,7 +70,9 @@ class StitchOps:
             logger.debug("the target has no backend: nothing is stitched")
             return mod
         deciding = device.deciding()
-        planner = _WithoutWrong(self._planner or StitchPlanner(deciding), self._apart, deciding)
+        planner = _WithoutWrong(
+            self._planner or StitchPlanner(deciding, self._policy), self._apart, deciding
+        )
         builder = relax.BlockBuilder(IRModule(mod.functions, attrs=mod.attrs))
         kernels: dict[str, object] = {}
         for gvar, func in graph_functions(mod):

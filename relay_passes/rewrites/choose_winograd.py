@@ -23,11 +23,6 @@ from .convolution import FEW_CHANNELS, SPATIAL, Window
 from .weights import Weights, is_product, key_of, shape_of
 from .winograd import FOUR, TAPS, TWO, Filtering
 
-# How much faster it must be predicted to be: up to 1.5 times what is gained. ResNet-50's three
-# sizes are predicted to gain 3.2, 2.5 and 1.7; alone they gained 2.6, 2.2 and 1.5, the last 1.14
-# inside the model (2 threads of a Xeon with AVX-512).
-_WORTH = 1.6
-
 logger = logging.getLogger("tvm_stitch.fusion")
 
 
@@ -41,9 +36,9 @@ def site_of(call: relax.Call, at: Window) -> Site:
 
 
 def choose_winograd(
-    graphs: list[relax.Function], weights: Weights, device: Device
+    graphs: list[relax.Function], weights: Weights, device: Device, worth: float
 ) -> dict[Site, Filtering]:
-    """Return the convolutions that are predicted to gain, each with its tile.
+    """Return the convolutions predicted to be `worth` times as fast, each with its tile.
 
     Between two of its calls the model reads all of its weights: a direct one comes from the level
     of memory that holds them as they are, a transformed one from that which holds them transformed.
@@ -53,7 +48,7 @@ def choose_winograd(
     plan_ns = functools.cache(functools.partial(_plan_ns, device))
     stored_ns = held_ns = _read_ns(weights.total_bytes, device)
     while True:
-        choose = functools.partial(_choose, device, plan_ns, stored_ns, held_ns)
+        choose = functools.partial(_choose, device, plan_ns, stored_ns, held_ns, worth)
         forms = {site_of(call, convolution.window(call)): choose(call) for call in calls}
         chosen = {site: by for site, by in forms.items() if by is not None}
         kernels = {(site[0], by) for site, by in chosen.items()}
@@ -98,7 +93,12 @@ def _convolutions(func: relax.Function, weights: Weights) -> list[relax.Call]:
 
 
 def _choose(
-    device: Device, plan_ns: Callable, stored_ns: float, held_ns: float, call: relax.Call
+    device: Device,
+    plan_ns: Callable,
+    stored_ns: float,
+    held_ns: float,
+    worth: float,
+    call: relax.Call,
 ) -> Filtering | None:
     """Return the fastest form of a convolution, None if direct; `*_ns` is of a weight's byte."""
     x, weight = call.args
@@ -116,7 +116,7 @@ def _choose(
     if best is None or times[best] == math.inf:
         return None
     direct = plan_ns(None, image, kernel, dtype, at) + stored_ns * bytes_
-    return best if direct >= _WORTH * times[best] else None
+    return best if direct >= worth * times[best] else None
 
 
 def _read_ns(total: float, device: Device) -> float:

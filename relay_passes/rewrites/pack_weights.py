@@ -24,6 +24,7 @@ from tir_schedules.fuel import is_out, spend
 from tir_schedules.kernel_ir.expr import dtype_bytes
 
 from ..graph.graph_functions import graph_functions
+from ..policy import POLICY, LayoutPolicy
 from . import convolution
 from .choose_winograd import Site, choose_winograd, site_of
 from .col2im import Taps, col2im, shares_lanes, taps_of_gathers, taps_of_window
@@ -34,13 +35,6 @@ from .weights import Weights, is_product, key_of, pack_alike, shape_of
 from .winograd import Filtering, convolve_guarded, convolve_winograd
 
 _PAGE_BYTES = 4096
-_FULL_SETS = 512  # lines a page apart in a cache of 2 MiB and 16 ways: 32 sets of it
-_READINGS = 64  # rows that repay the copy of a panel: five blocks of 14 read it
-# Rows from which panels are faster than the transposed weight: 1.4 times at 16, no gain at 1
-# (a product with 768 x 16384 float32 of GPT-2's embedding, 2 threads of a Xeon with AVX-512).
-_SEVERAL = 8
-_MOST_PADDING = 8  # columns for each that is padded: memory and arithmetic grow by an eighth
-_IN_CACHE = 2  # times as many in L2: 521 columns gained 9 %, 257 lost 6
 
 
 @tvm.transform.module_pass(opt_level=0, name="PackWeights")
@@ -77,8 +71,10 @@ class PackWeights:
         device: Device | None = None,
         prepares: bool = False,
         arrays: Sequence[np.ndarray] = (),
+        policy: LayoutPolicy = POLICY.layout,
     ) -> None:
         self._device, self._prepares, self._arrays = device, prepares, arrays
+        self._policy = policy
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or current_device()
@@ -87,8 +83,8 @@ class PackWeights:
         graphs = graph_functions(mod)
         functions = [func for _, func in graphs]
         weights = Weights(functions, self._numbers(mod))
-        filtered = choose_winograd(functions, weights, device)
-        packer = _Packer(mod, device, weights, filtered, self._prepares)
+        filtered = choose_winograd(functions, weights, device, self._policy.winograd_worth)
+        packer = _Packer(mod, device, weights, filtered, self._prepares, self._policy)
         for gvar, func in graphs:
             packer.builder_.update_func(gvar, packer.visit_expr(func))
         return packer.builder_.get()
@@ -100,7 +96,7 @@ class PackWeights:
         return dict(zip(main.params[int(main.attrs["num_input"]) :], self._arrays, strict=True))
 
 
-def _pays(x: relax.Expr, right: relax.Expr) -> bool:
+def _pays(x: relax.Expr, right: relax.Expr, policy: LayoutPolicy) -> bool:
     """Return whether an operand that each run makes is worth a copy in panels.
 
     Lines some half pages apart fall into few sets of a cache: a deep panel comes from beyond L2.
@@ -108,7 +104,7 @@ def _pays(x: relax.Expr, right: relax.Expr) -> bool:
     *_, depth, columns = shape_of(right)
     stride = columns * dtype_bytes(str(right.ty.dtype))
     collides = stride >= _PAGE_BYTES and stride % (_PAGE_BYTES // 2) == 0
-    return collides and depth >= _FULL_SETS and _rows(x, right) >= _READINGS
+    return collides and depth >= policy.full_sets and _rows(x, right) >= policy.readings
 
 
 def _rows(x: relax.Expr, right: relax.Expr) -> int:
@@ -126,10 +122,11 @@ class _Packer(relax.PyExprMutator):
         weights: Weights,
         filtered: Mapping[Site, Filtering],
         prepares: bool,
+        policy: LayoutPolicy,
     ) -> None:
         super().__init__(mod)
         self._device, self._weights, self._filtered = device, weights, filtered
-        self._prepares = prepares
+        self._prepares, self._policy = prepares, policy
         self._layout = backend(device).weights
         self._panels = Panels(self.builder_, device)
         self._place = self._form = ""
@@ -164,8 +161,10 @@ class _Packer(relax.PyExprMutator):
             return self._convolution(call, x, right) if known else call
         if len(shape_of(right)) < 2:
             return call  # a vector has no panels
-        prepared = self._prepares and self._weights.holds(right) and _rows(x, right) >= _SEVERAL
-        return self._product(call, x, right) if known or prepared or _pays(x, right) else call
+        several = _rows(x, right) >= self._policy.several
+        prepared = self._prepares and self._weights.holds(right) and several
+        pays = known or prepared or _pays(x, right, self._policy)
+        return self._product(call, x, right) if pays else call
 
     def _product(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
         *batch, depth, columns = shape_of(weight)
@@ -200,7 +199,8 @@ class _Packer(relax.PyExprMutator):
     def _most_padding(self, weight: relax.Expr) -> int:
         """Return how many columns repay one that is padded: fewer if each step is a page away."""
         bytes_ = math.prod(shape_of(weight)) * dtype_bytes(str(weight.ty.dtype))
-        return _MOST_PADDING if bytes_ > self._device.l2_bytes else _IN_CACHE * _MOST_PADDING
+        more = 1 if bytes_ > self._device.l2_bytes else self._policy.padding_in_cache
+        return more * self._policy.padding
 
     def _convolution(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
         at = convolution.window(call)

@@ -21,6 +21,7 @@ from tir_schedules.fuel import is_out, spend
 from tir_schedules.kernel_ir.expr import dtype_bytes
 
 from ..graph.graph_functions import graph_functions
+from ..policy import POLICY, LayoutPolicy
 from .channels_last import CARRIED
 from .convolution import (
     CHANNELS_FIRST,
@@ -33,13 +34,6 @@ from .convolution import (
 from .weights import pack_alike, shape_of
 
 _MANY = 1 << 16  # pixels, for the lanes of a strip of an image that is not small
-# What two transpositions cost beside their bytes: 192 to 64 channels of 14 x 14 pixels take 43 us
-# as a convolution and 31 as a product, 576 to 160 of 7 x 7 78 and 45.
-_TURNING_NS = 16_000.0
-# Over a turned image: 8 x 1024 to 256 channels of 14 x 14 pixels take 2759 us turned and 3178 as a
-# product, 8 x 96 to 512 of every second of them 239 and 268.
-_PASSES = 2
-_FUSED = 0.7  # what a register tile takes of the price of its products and its sums
 
 
 @tvm.transform.module_pass(opt_level=0, name="PointwiseProducts")
@@ -57,15 +51,15 @@ class PointwiseProducts:
     Runs before ChannelsLast.
     """
 
-    def __init__(self, device: Device | None = None) -> None:
-        self._device = device
+    def __init__(self, device: Device | None = None, policy: LayoutPolicy = POLICY.layout) -> None:
+        self._device, self._policy = device, policy
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or current_device()
         if device is None or backend(device).weights is None:
             return mod
         for gvar, func in graph_functions(mod):
-            rewriter = _Rewriter(mod, device.deciding(), _alone(func))
+            rewriter = _Rewriter(mod, device.deciding(), _alone(func), self._policy)
             rewriter.builder_.update_func(gvar, rewriter.visit_expr(func))
             mod = rewriter.builder_.get()
         return mod
@@ -108,9 +102,11 @@ def _calls(func: relax.Function) -> Iterator[tuple[relax.Var, relax.Call]]:
 
 @relax.expr_functor.mutator
 class _Rewriter(relax.PyExprMutator):
-    def __init__(self, mod: IRModule, device: Device, alone: set[relax.Var]) -> None:
+    def __init__(
+        self, mod: IRModule, device: Device, alone: set[relax.Var], policy: LayoutPolicy
+    ) -> None:
         super().__init__(mod)
-        self._device, self._alone = device, alone
+        self._device, self._alone, self._policy = device, alone, policy
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         if not is_out() and binding.var in self._alone and self._is_pointwise(binding.value):
@@ -148,7 +144,7 @@ class _Rewriter(relax.PyExprMutator):
         empty = -math.prod(sizes) % backend(self._device).weights.widest(_MANY, dtype, self._device)
         registers = empty * dtype_bytes(dtype) / self._device.vector_bytes
         steps = batch * outs * shape_of(call.args[1])[1] * registers
-        return steps * 2 * self._device.profile.op_ns["light"] * _FUSED / threads
+        return steps * 2 * self._device.profile.op_ns["light"] * self._policy.fused / threads
 
     def _turning_ns(self, call: relax.Call) -> float:
         """Return what it takes to turn the image before and after."""
@@ -157,7 +153,7 @@ class _Rewriter(relax.PyExprMutator):
         elements = math.prod(read) + math.prod(made)
         moved = elements * dtype_bytes(str(call.ty.dtype))
         each = backend(self._device).costs.read_ns(moved, self._device)
-        return _TURNING_NS + _PASSES * moved * each / self._device.threads
+        return self._policy.turning_ns + self._policy.passes * moved * each / self._device.threads
 
     def _product(self, call: relax.Call) -> relax.Expr:
         x, weight = self._cut(call), self.visit_expr(call.args[1])

@@ -1,0 +1,94 @@
+"""What graph passes choose by where several things can be done: figures, each with its reason.
+
+None of them says what is right: with any other, results are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class SearchPolicy:
+    """How widely the explorer searches for plans (FusionStitching, section 5.2).
+
+    It keeps the `top` candidates of each op, enumerates those of up to `leaf` consumers, assembles
+    plans in a beam of `width`, improves one in up to `rounds`, and packs a kernel with one of the
+    `pack_reach` before it.
+    """
+
+    top: int = 3
+    leaf: int = 2
+    width: int = 3
+    rounds: int = 8
+    pack_reach: int = 4
+
+
+@dataclass(frozen=True)
+class FusionPolicy:
+    """When kernels are joined, and when ops are computed again.
+
+    A kernel is taken apart when it is predicted to take 1 / (1 - `doubt`) times as long as its
+    parts: of the pairs of docs/results/bench_fusion_gain.md that fusion is predicted to slow down
+    by less, the worst prediction is off by about as much; the traps of `bench_plans.py` were in
+    view too. Kernels of products are joined up to `join_doubt` slower, for the evaluator can't tell
+    plans apart whose times are that close (whole transformers: one kernel for attention is
+    predicted 0.4 % slower, and measures the same). Up to `reach` ops before or behind a product are
+    looked at.
+
+    An op is copied into up to `readers` kernels that read it where that takes no more than `gain`
+    of the time: below a twentieth the evaluator can't tell. What the bytes alone say may be
+    `margin` times less than that.
+    """
+
+    doubt: float = 0.35
+    join_doubt: float = 0.01
+    reach: int = 32
+    readers: int = 3
+    gain: float = 0.95
+    margin: float = 2.0
+    search: SearchPolicy = field(default_factory=SearchPolicy)
+
+
+@dataclass(frozen=True)
+class LayoutPolicy:
+    """When images and weights are laid out anew.
+
+    Minimal filtering must be predicted `winograd_worth` times as fast: up to 1.5 times what is
+    gained. (ResNet-50's three sizes are predicted to gain 3.2, 2.5 and 1.7; alone they gained 2.6,
+    2.2 and 1.5, the last 1.14 inside the model: 2 threads of a Xeon with AVX-512.)
+
+    To turn an image around a pointwise convolution takes `turning_ns` (192 to 64 channels of
+    14 x 14 pixels take 43 us as a convolution and 31 as a product, 576 to 160 of 7 x 7 78 and 45)
+    and `passes` over it (8 x 1024 to 256 channels of 14 x 14 pixels take 2759 us turned and 3178 as
+    a product, 8 x 96 to 512 of every second of them 239 and 268), against the lanes that a line of
+    pixels leaves idle, of which a register tile takes `fused` of the price of products and sums.
+
+    Weights that come as inputs are packed for `several` rows: 1.4 times as fast at 16, no gain at 1
+    (768 x 16384 float32 of GPT-2's embedding, 2 threads of a Xeon with AVX-512). What each run
+    makes is packed for `readings` rows (five blocks of 14 read a panel) if its depth fills a
+    cache's sets: `full_sets` lines a page apart, in a cache of 2 MiB and 16 ways. One column in
+    `padding` may be added, in L2 one in `padding_in_cache` times as many: 521 columns gained 9 %,
+    257 lost 6.
+    """
+
+    winograd_worth: float = 1.6
+    turning_ns: float = 16_000.0
+    passes: int = 2
+    fused: float = 0.7
+    several: int = 8
+    readings: int = 64
+    full_sets: int = 512
+    padding: int = 8
+    padding_in_cache: int = 2
+
+
+@dataclass(frozen=True)
+class Policy:
+    """All that graph passes choose by."""
+
+    fusion: FusionPolicy = field(default_factory=FusionPolicy)
+    layout: LayoutPolicy = field(default_factory=LayoutPolicy)
+
+
+POLICY = Policy()
