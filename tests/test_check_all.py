@@ -50,6 +50,16 @@ def test_a_case_that_raises_answers_with_its_traceback():
     worker.stop()
 
 
+def test_a_case_that_does_not_end_is_wrong_and_the_next_one_runs(monkeypatch):
+    worker = crew.Worker("random")
+    worker.run("no seed")
+    with monkeypatch.context() as patch:
+        patch.setattr(crew, "MOST_SECONDS", 0.0)
+        assert "no answer within 0 seconds" in worker.run("7")["error"]
+    assert worker.run("7") == {"wrong": []}
+    worker.stop()
+
+
 def test_a_case_that_kills_its_process_is_wrong_and_the_next_one_runs():
     worker = crew.Worker("random")
     worker.run("no seed")

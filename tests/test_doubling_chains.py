@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from relax_models import module
+from tvm import relax, tirx
 from tvm.relax import op
 
 import tvm_stitch
@@ -14,6 +15,7 @@ from tir_schedules.kernel_ir import expr
 from tir_schedules.kernel_ir.expr import Axis, AxisRef, Load, Op, Tensor
 from tir_schedules.kernel_ir.stage import Kernel, Stage
 from tir_schedules.rewrites import inline
+from tvm_stitch.build import Request, lower
 
 LINKS = 40
 X = np.linspace(-0.5, 0.5, 64, dtype=np.float32)
@@ -64,6 +66,33 @@ def kernel(links: int) -> Kernel:
         value = Op("Add", twice, "float32")
         stages.append(Stage(after.name, after, (axis,), (AxisRef(axis),), value))
     return Kernel("chain", (tensors[0], tensors[-1]), (tensors[-1],), tuple(stages))
+
+
+@pytest.mark.parametrize("shape", [(1,), (64, 48)])
+@pytest.mark.parametrize("name", ["sign", "where"])
+def test_code_grows_with_the_links_and_not_with_their_power(name, shape):
+    """Of one element nothing is in a loop: all of it is settled before any, and bound in parts."""
+
+    def link(b: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        if name == "sign":
+            return b.emit(op.sign(x))
+        return b.emit(op.where(b.emit(op.less(x, relax.const(0.5))), relax.const(0.25), x))
+
+    def written(links: int) -> int:
+        b, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType(shape, "float32"))
+        with b.function("main", [x]):
+            with b.dataflow():
+                y = x
+                for _ in range(links):
+                    y = link(b, y)
+                y = b.emit_output(op.exp(y))
+            b.emit_func_output(y)
+        mod = lower(Request(b.finalize(), threads=2)).mod
+        return max(
+            len(f.script()) for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)
+        )
+
+    assert written(6) < 3 * written(3)
 
 
 def test_no_value_grows_past_the_limit_and_short_chains_are_one_stage():

@@ -1,4 +1,4 @@
-"""Worker processes that share out cases; one that dies is replaced and its case recorded."""
+"""Worker processes that share out cases; one that dies or hangs is replaced, its case recorded."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 SCRIPTS = Path(__file__).parents[1]
+MOST_SECONDS = 900.0  # of a case
 
 
 class Worker:
@@ -23,19 +24,29 @@ class Worker:
         self._process: subprocess.Popen | None = None
 
     def run(self, case: str) -> dict:
-        """Return the case's answer, or {"error": ...} if the process died of it."""
-        process = self._process or self._start()
-        answer = ""
+        """Return the case's answer, or {"error": ...} if the process died of it or did not end."""
+        process, hung = self._process or self._start(), threading.Event()
+
+        def end() -> None:
+            hung.set()
+            process.kill()
+
+        answer, clock = "", threading.Timer(MOST_SECONDS, end)
+        clock.start()
         try:
             process.stdin.write(case + "\n")
             process.stdin.flush()
             answer = process.stdout.readline()
         except BrokenPipeError:
             pass
+        clock.cancel()
         if answer:
             return json.loads(answer)
         self._process = None
-        return {"error": f"the process died with exit code {process.wait()}"}
+        code = process.wait()
+        if hung.is_set():
+            return {"error": f"no answer within {MOST_SECONDS:.0f} seconds"}
+        return {"error": f"the process died with exit code {code}"}
 
     def stop(self) -> None:
         if self._process is not None:

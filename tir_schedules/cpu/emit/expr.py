@@ -26,6 +26,7 @@ _PRIM = frozenset(("if_then_else", "log2", "ceil", "clz"))  # registered as prim
 _SMOOTH = frozenset(("call:tirx.erf", "call:tirx.tanh"))
 _BRANCH = "call:tirx.if_then_else"
 INDEX = "int32"
+_LONG = 64  # operations, written out; TVM's simplifier takes minutes for some thousands of choices
 
 
 class Scope:
@@ -257,7 +258,8 @@ def hoist(
 ) -> None:
     """Bind every largest sub-expression that is settled before depth `limit` where it is settled.
 
-    Branches of if_then_else are left alone: their loads may only be legal under the condition.
+    Of a long one, what it uses more than once is bound before it. Branches of if_then_else are left
+    alone: their loads may only be legal under the condition.
     """
     seen: set[Expr] = set()
 
@@ -269,6 +271,8 @@ def hoist(
             seen.add(expr)
             for child in _open_children(expr):
                 visit(child, depth)
+            if _written_out(expr) > _LONG:
+                share([expr], scopes[depth], emitter)
             scopes[depth].bind(expr, emitter.emit(expr, scopes[depth]))
             return
         for child in _open_children(expr):
@@ -277,6 +281,18 @@ def hoist(
 
     for root in roots:
         visit(root, limit)
+
+
+def _written_out(expr: Expr) -> int:
+    """Return how many operations an expression is if each is written wherever it is used."""
+    known: dict[Expr, int] = {}
+
+    def size(part: Expr) -> int:
+        if part not in known:
+            known[part] = 1 + sum(map(size, _open_children(part)))
+        return known[part]
+
+    return size(expr)
 
 
 def share(roots: list[Expr], scope: Scope, emitter: Emitter) -> None:
