@@ -36,6 +36,8 @@ _MODELS = {
     "columns": "(float[4000, 24] x) => (float[24] y) { y = ReduceSum<keepdims=0>(x, a) }",
     "partial": "(float[1, 900000] x) => (float[1] y)"
     " { y = ReduceSumSquare<axes=[1], keepdims=0>(x) }",
+    "pooled": "(float[40, 3, 30, 64] x) => (float[3, 64] y)"
+    " { y = ReduceMax<axes=[0, 2], keepdims=0>(x) }",
     "transpose": "(float[96, 260] x) => (float[260, 96] y) { y = Transpose<perm=[1, 0]>(x) }",
     "depthwise": "(float[1, 64, 28, 28] x, float[64, 1, 3, 3] w) => (float[1, 64, 28, 28] y)"
     " { y = Conv<group=64, pads=[1, 1, 1, 1]>(x, w) }",

@@ -141,6 +141,8 @@ def changed_phase(decisions: Decisions, **changes: object) -> Decisions:
         ("softmax", lambda d: replace(d, phases=d.phases * 2), "in two phases"),
         ("softmax", lambda d: replace(d, tasks=0), "0 tasks"),
         ("softmax", lambda d: replace(d, streamed=(1,)), "no result 1"),
+        ("pooled", lambda d: changed_nest(d, 0, strip=1), "a sum goes on outside the strip"),
+        ("copy", lambda d: replace(changed_nest(d, 0, lanes=256), streamed=(0,)), "one call"),
         ("product", lambda d: changed_nest(d, 0, rows=1), "of one row"),
         ("product", lambda d: changed_nest(d, 0, strip=0), "rows"),
     ],

@@ -45,8 +45,6 @@ DECLINED = {
     "adaptive_avg_pool1d": Operator(lambda x: op.nn.adaptive_avg_pool1d(x, 5), (IMAGE[0],)),
     "adaptive_avg_pool2d": Operator(lambda x: op.nn.adaptive_avg_pool2d(x, 5), (IMAGE,)),
     "adaptive_avg_pool3d": Operator(lambda x: op.nn.adaptive_avg_pool3d(x, 3), (IMAGE[None],)),
-    "argmax": Operator(lambda x: op.argmax(x, 0), (X,)),
-    "argmin": Operator(lambda x: op.argmin(x, 0), (X,)),
     "argsort": Operator(lambda x: op.argsort(x, 1), (X,)),
     "bucketize": Operator(op.bucketize, (X, np.sort(X[0]))),
     "cumprod": Operator(lambda x: op.cumprod(x, 0), (X,)),

@@ -17,6 +17,7 @@ from tir_schedules.vector_math import opaque_zero
 
 from .legalize_division import quotient, remainder
 from .legalize_indexing import index_put, index_tensor, scatter_elements, scatter_nd
+from .legalize_places import place_of_extreme
 from .weights import static_shape
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
@@ -253,6 +254,8 @@ LEGALIZATIONS: dict[str, Legalizer] = {
     "relax.floor_mod": remainder(tirx.floormod, _of_tvm("relax.floor_mod")),
     "relax.power": _power,
     "relax.take": _take,
+    "relax.argmax": place_of_extreme(largest=True),
+    "relax.argmin": place_of_extreme(largest=False),
     "relax.index_tensor": _where_static(index_tensor, _of_tvm("relax.index_tensor")),
     "relax.index_put": _where_static(index_put, _of_tvm("relax.index_put")),
     "relax.scatter_elements": _where_static(scatter_elements, _of_tvm("relax.scatter_elements")),

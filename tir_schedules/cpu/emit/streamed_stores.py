@@ -8,18 +8,20 @@ from __future__ import annotations
 from tvm import ir, tirx
 
 from ...kernel_ir.expr import Tensor, dtype_bytes
+from ..facts.streamed_stores import MOST_REGISTERS
 from .expr import INDEX
 
 _LLVM_TYPES = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i64"}
 _SFENCE = "stitch_sfence"
-_REGISTERS = (1, 2, 4, 8)  # that one call may store
 
 
 def import_code(body: tirx.Stmt, tensors: tuple[Tensor, ...], vector_bytes: int) -> tirx.Stmt:
     """Return `body` with the store functions of these tensors' dtypes in reach."""
     parts = [f"define void @{_SFENCE}() {{\n  call void @llvm.x86.sse.sfence()\n  ret void\n}}"]
     for dtype in sorted({t.dtype for t in tensors}):
-        parts += [_store_code(dtype, vector_bytes, registers) for registers in _REGISTERS]
+        parts += [
+            _store_code(dtype, vector_bytes, registers) for registers in _powers(MOST_REGISTERS)
+        ]
     parts += ["declare void @llvm.x86.sse.sfence()", "!0 = !{i32 1}"]
     code = ir.StringImm("\n".join(parts))
     return tirx.AttrStmt(tirx.IntImm(INDEX, 0), "pragma_import_llvm", code, body)
@@ -62,3 +64,8 @@ def stream(flat: ir.Var, offset: ir.Expr, lanes: ir.Var, width: int, dtype: str)
 def fence() -> tirx.Stmt:
     """Return the fence that orders streamed stores before the task counts as done."""
     return tirx.Evaluate(tirx.call_extern("void", _SFENCE))
+
+
+def _powers(most: int) -> list[int]:
+    """Return the powers of two up to `most`."""
+    return [1 << bit for bit in range(most.bit_length())]

@@ -6,6 +6,7 @@ from ...analysis.iteration_space import Space
 from ...kernel_ir.expr import Tensor
 
 _DTYPES = ("float32", "float64", "int32", "int64")
+MOST_REGISTERS = 8  # that one call may store
 _LEAST_BYTES = 32  # of a register, whose stores stream
 
 

@@ -43,6 +43,8 @@ def _refuse_sizes(at: Attention, decided: AttentionDecisions) -> str | None:
     for width, extent in ((lanes, at.key.extent), (decided.column_lanes, at.column.extent)):
         if width < 1 or width & (width - 1) or width > extent:
             return f"{width} lanes along {extent} positions"
+    if lanes == 1 and are_transposed(at):
+        return "keys are transposed into panels of two lanes or more"
     if decided.block_keys < lanes or decided.block_keys % lanes:
         return f"blocks of {decided.block_keys} keys are no whole panels of {lanes}"
     return None

@@ -117,7 +117,7 @@ class _Builder:
         outputs = space.kernel.outputs
         streamed = tuple(_picked(outputs, at, "result") for at in decisions.streamed)
         for tensor in streamed:
-            _refused(refuse_streamed(tensor, space, self._vector_bytes))
+            _refused(refuse_streamed(tensor, drafts, space, self._vector_bytes))
         whole = {id(d): self._with_memory(d, p, crossing)
                  for d, p in zip(drafts, decisions.phases, strict=True)}  # fmt: skip
         done = tuple(whole.get(id(phase), phase) for phase in phases)

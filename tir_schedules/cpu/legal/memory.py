@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...analysis.iteration_space import Access, Space
-from ...kernel_ir.expr import Tensor
+from ...kernel_ir.expr import Tensor, dtype_bytes
 from ..facts.next_tile import sweeper
-from ..facts.streamed_stores import may_stream
+from ..facts.streamed_stores import MOST_REGISTERS, may_stream
 from ..plan.kernel_plan import LoopGroup, Phase
 from ..plan.memory import TO_L1, TO_L2, Fetch
 
@@ -28,10 +30,17 @@ def refuse_memory(phase: Phase, space: Space) -> str | None:
     return None
 
 
-def refuse_streamed(tensor: Tensor, space: Space, vector_bytes: int) -> str | None:
+def refuse_streamed(
+    tensor: Tensor, phases: Sequence[Phase], space: Space, vector_bytes: int
+) -> str | None:
     """Return why a result may not be stored past the caches, or None."""
-    can = may_stream(tensor, space, vector_bytes)
-    return None if can else f"{tensor.name} can't be stored past the caches"
+    if not may_stream(tensor, space, vector_bytes):
+        return f"{tensor.name} can't be stored past the caches"
+    most = MOST_REGISTERS * vector_bytes // dtype_bytes(tensor.dtype)
+    for group in (g for phase in phases for g in phase.groups):
+        if group.lanes > most and any(n.stage.out is tensor for n in group.all_nodes()):
+            return f"{group.lanes} lanes of {tensor.name} are more than one call streams"
+    return None
 
 
 def _refuse_fetch(fetch: Fetch, group: LoopGroup, phase: Phase, params: set[int]) -> str | None:

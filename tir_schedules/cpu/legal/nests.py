@@ -114,6 +114,8 @@ def _refuse_sums(group: LoopGroup, phase: Phase) -> str | None:
         if level < last:
             return "strips of summed lanes stand outside other loops"
     if level < last and summed:
+        if any(set(dims[:level]) & set(n.reduced) for n in summed):
+            return "a sum goes on outside the strip that its accumulators are in"
         between = set(dims[level:last])
         if len(summed) < len(group.nodes) or not all(between <= set(n.reduced) for n in summed):
             return "strips stand outside loops over what they store"
