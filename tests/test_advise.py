@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import onnx
+import onnx.parser
 import pytest
 import stitch_case as sc
 import zoo
@@ -71,6 +75,37 @@ def test_explain_with_little_fuel_stops_fusing_early(tmp_path, capsys):
     assert told.strip() == str(reports[1]).strip()
     assert "3 rewrites, the last: " in told
     assert "out of fuel" in told
+
+
+def test_explain_names_the_nodes_of_the_model_and_not_operators_made_of_them(tmp_path, capsys):
+    path = tmp_path / "model.onnx"
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    m (float[64, 96] x, float[96] s, float[96] b) => (float[64, 96] y) {
+      [norm] n = LayerNormalization(x, s, b)
+      [act] y = Softplus(n)
+    }"""
+    onnx.save(onnx.parser.parse_model(text), path)
+    (group,) = tvm_stitch.explain(path).groups
+    assert group.nodes == ["LayerNormalization 'norm'", "Softplus 'act'"]
+    assert main(["explain", str(path)]) == 0
+    assert "of LayerNormalization 'norm', Softplus 'act'" in capsys.readouterr().out
+
+
+def test_more_threads_than_cpus_are_noted(tmp_path, capsys):
+    path = tmp_path / "model.onnx"
+    onnx.save(zoo.subgraph("layernorm_decomposed", (64, 96)), path)
+    assert main(["explain", str(path), "--threads", "4096"]) == 0
+    assert "note: --threads 4096: this process may use " in capsys.readouterr().err
+    assert main(["explain", str(path), "--threads", "1"]) == 0
+    assert "note" not in capsys.readouterr().err
+
+
+def test_a_reader_that_has_enough_gets_no_traceback(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(zoo.subgraph("layernorm_decomposed", (64, 96)), path)
+    command = f"{sys.executable} -m tvm_stitch.cli explain {path} | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert "Traceback" not in done.stderr
 
 
 def test_explain_prints_the_plan_of_a_kernel_by_its_name(tmp_path, capsys):

@@ -126,6 +126,7 @@ def lower(request: Request) -> Lowered:
                 steps=steps,
                 apart=request.apart,
                 policy=request.policy.fusion,
+                origins=asked.imported.origins,
                 plans=plans,
             )
     stored = stored_bytes(asked.imported.weights)

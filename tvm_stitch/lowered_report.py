@@ -9,6 +9,7 @@ from tvm.ir import IRModule
 
 from relay_passes.transform import StitchOps
 from tir_schedules import ApplyStitchSchedules
+from tvm_stitch.frontend.origins import origin_of
 from tvm_stitch.memory import overwritten, peak_bytes
 from tvm_stitch.report import GroupReport, Report
 
@@ -24,11 +25,12 @@ def build_report(
     stitch: StitchOps,
     schedule: ApplyStitchSchedules,
     originals: Mapping[str, str],
+    origins: Mapping[str, str],
 ) -> Report:
     """Return what happened between the legalised module and the scheduled one.
 
     Bytes are each launch's inputs and outputs once. `originals` names the kernels that others,
-    which write over operands, are made of.
+    which write over operands, are made of, `origins` the model's node behind each variable.
     """
     singles = {
         g.nodes[0].var.name: g for plan in stitch.graphs for g in plan.groups if len(g.nodes) == 1
@@ -44,7 +46,9 @@ def build_report(
         saved = max(0, group.bytes_apart() - moved) if group and len(group.nodes) > 1 else 0
         stopped = list(group.stopped) if group else []
         fallback = kernel in schedule.declined or kernel in schedule.fallbacks
-        groups.append(GroupReport(ops, kernel, saved, stopped, fallback))
+        made = [n.var.name for n in group.nodes if n.op_class != "alias"] if group else [var.name]
+        nodes = list(dict.fromkeys(found for name in made if (found := origin_of(name, origins))))
+        groups.append(GroupReport(ops, kernel, saved, stopped, fallback, nodes))
     unshared, planned = peak_bytes(after)
     return Report(
         kernels=len(calls),

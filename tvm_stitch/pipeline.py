@@ -6,6 +6,9 @@ FoldWeights, PrepareWeights. Each has a name, under which `--dump-ir` writes wha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import tvm
 from tvm import relax
 from tvm.ir import IRModule
@@ -47,13 +50,14 @@ def lower(
     apart: Apart = NOTHING,
     plans: dict[str, object] | None = None,
     policy: FusionPolicy = POLICY.fusion,
+    origins: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[IRModule, Report]:
     """Lower a Relax module for `target`; return it for `build_pipeline`, and what was done.
 
     `fusion` picks the planner only: `stitch`, `tvm` (stock FuseOps) or `none`. `profile` defaults
     to the shipped one of the device. `steps` runs the passes. `apart` is not fused, `policy` is
     what fusion chooses by. `plans` takes the plan of each kernel that our schedules take, by its
-    name: a page as text.
+    name: a page as text. The report names the nodes that `origins` has behind variables.
 
     Raises: NotLegalized for an operator that no rule takes.
     """
@@ -68,7 +72,7 @@ def lower(
     if plans is not None:
         plans.update(schedule.plans)
     with target, unnoted():  # it plans memory to tell its size
-        return mod, build_report(legalized, mod, stitch, schedule, overwrite.originals)
+        return mod, build_report(legalized, mod, stitch, schedule, overwrite.originals, origins)
 
 
 def build_pipeline(target: Target, steps: Steps | None = None) -> Pass:

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 class GroupReport:
     """One kernel launch: the graph ops in it and why it did not grow.
 
-    `bytes_saved`: modelled main-memory traffic avoided against one kernel an op. `fallback`: no
-    stitch template took the group.
+    `nodes` are the model's own nodes that these come from. `bytes_saved`: modelled main-memory
+    traffic avoided against one kernel an op. `fallback`: no stitch template took the group.
     """
 
     ops: list[str]
@@ -19,6 +19,7 @@ class GroupReport:
     bytes_saved: int = 0
     stopped: list[str] = field(default_factory=list)
     fallback: bool = False
+    nodes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class Report:
         for group in self.groups:
             mark = " (fallback)" if group.fallback else ""
             lines.append(f"{group.kernel}{mark}: {', '.join(group.ops)}")
+            if group.nodes:
+                lines.append(f"    of {', '.join(group.nodes)}")
             lines.append(f"    saves {_mib(group.bytes_saved)}")
             stopped = [group.stopped] if isinstance(group.stopped, str) else group.stopped
             lines += [f"    stopped: {reason}" for reason in stopped]

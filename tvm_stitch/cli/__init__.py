@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -27,6 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser(argv).parse_args(argv)
     try:
         return args.run(args) or 0
+    except BrokenPipeError:
+        # Who reads, `head` perhaps, has enough; nothing is left to be flushed there at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except StitchError as error:
         print(f"tvm-stitch {args.command}: {error}", file=sys.stderr)
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,15 @@ def add_fuel(cmd: argparse.ArgumentParser) -> None:
 
 
 def compile_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the parsed options as keywords of `tvm_stitch.compile`."""
+    """Return the parsed options as keywords of `tvm_stitch.compile`.
+
+    More threads than CPUs are what a file for another machine may want, and a mistake otherwise.
+    """
+    from tir_schedules.host import available_cpus
+
+    if args.threads is not None and args.threads > (cpus := available_cpus()):
+        told = f"note: --threads {args.threads}: this process may use {cpus} CPUs"
+        print(f"tvm-stitch {args.command}: {told}", file=sys.stderr)
     return {
         "target": args.target,
         "shapes": dict(args.shape) or None,
