@@ -60,7 +60,7 @@ def _measured(crew: Crew, name: str, peers: list[str], args: argparse.Namespace)
 def table(record: dict) -> str:
     """Return the record as Markdown: milliseconds, and the best peer's time over ours."""
     peers = [peer["peer"] for peer in record["rows"][0]["peers"] if peer["peer"] != OURS]
-    ratios = [_ratio(row) for row in record["rows"]]
+    ratios = [ratio(row) for row in record["rows"]]
     lines = [
         f"`{record['command']}` at {record['commit']}, {record['mcpu']}, {record['threads']} "
         "threads, batch 1, float32, milliseconds. The ratio is the best peer's time over ours: "
@@ -79,7 +79,8 @@ def _medians(row: dict) -> dict[str, float]:
     return {p["peer"]: p["timing"]["median_us"] for p in row["peers"] if p["timing"]}
 
 
-def _ratio(row: dict) -> float:
+def ratio(row: dict) -> float:
+    """Return the best peer's time over ours; those of lower precision do not count."""
     medians = _medians(row)
     raced = (us for peer, us in medians.items() if peer not in (OURS, *LOWER_PRECISION))
     return min(raced) / medians[OURS]
@@ -89,7 +90,7 @@ def _cells(row: dict, peers: list[str]) -> list[str]:
     medians = _medians(row)
     times = [f"{medians[peer] / 1e3:.2f}" if peer in medians else "-" for peer in (OURS, *peers)]
     kernels = next(p["facts"]["kernels"] for p in row["peers"] if p["peer"] == OURS)
-    return [row["name"], str(kernels), *times, f"{_ratio(row):.2f}"]
+    return [row["name"], str(kernels), *times, f"{ratio(row):.2f}"]
 
 
 def _arguments() -> argparse.Namespace:

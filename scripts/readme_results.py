@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs/results"
 MARKERS = re.compile(r"(<!-- results: .*? -->\n).*?(<!-- end of results -->)", re.DOTALL)
 # What the README says of each record, by the file's name.
+CHART = "docs/results/models.svg"  # of draw_results.py
 BENCHES = {
     "bench_memory": "memory-intensive subgraphs",
     "bench_gemm": "matrix products",
@@ -52,13 +53,16 @@ def section(records: Mapping[str, dict]) -> str:
     if len(commits) != 1 or any(commit.endswith("-dirty") for commit in commits):
         told = ", ".join(f"{name} {record['commit']}" for name, record in records.items())
         raise ValueError(f"results of several trees, or of an uncommitted one: {told}")
+    models = records["bench_models"]
+    ratios = [bench_models.ratio(row) for row in models["rows"]]
     lines = [
-        bench_models.table(records["bench_models"]),
-        "Parts of models at the same commit: the best peer's time over ours, geometric mean and",
-        "lowest row. Each table is behind its name, with the command that made it.",
+        f"[![The time of each peer over ours]({CHART})](docs/results/bench_models.md)",
         "",
-        "| rows | | mean | lowest | peers |",
-        "|---|--:|--:|--:|---|",
+        f"Whole models (`{models['command']}` at {models['commit']}, {models['mcpu']}, "
+        f"{models['threads']} threads, batch 1, float32):",
+        f"the best peer takes {geometric_mean(ratios):.2f} times as long as we do in the mean, "
+        f"{min(ratios):.2f} at the least. All tables, with the",
+        "commands that made them: [docs/results](docs/results).",
         *(_line(name, records[name]) for name in BENCHES if name in records),
     ]
     return "\n".join(lines) + "\n"
@@ -75,8 +79,10 @@ def recorded() -> dict[str, dict]:
 def _line(name: str, record: dict) -> str:
     ratios, peers = _memory(record) if name == "bench_memory" else _compute(record)
     lowest, mean = min(ratios), geometric_mean(ratios)
-    link = f"[{BENCHES[name]}](docs/results/{name}.md)"
-    return f"| {link} | {len(ratios)} | {mean:.2f} | {lowest:.2f} | {', '.join(sorted(peers))} |"
+    link = f"[{len(ratios)} {BENCHES[name]}](docs/results/{name}.md)"
+    return (
+        f"Of {link} at that commit: {mean:.2f}, {lowest:.2f}, against {', '.join(sorted(peers))}."
+    )
 
 
 def _memory(record: dict) -> tuple[list[float], set[str]]:

@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
+import draw_results
 from readme_results import recorded, section, with_results
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +35,15 @@ def test_ci_installs_and_tests_as_the_readme_does():
 def test_the_results_are_the_measured_ones():
     assert with_results(README, section(recorded())) == README
     assert with_results(README, "Not measured yet.\n").count("Not measured yet.") == 1
+
+
+def test_the_chart_is_of_the_committed_records():
+    assert draw_results.CHART.read_text() == draw_results.chart()
+
+
+def test_links_of_the_readme_lead_somewhere():
+    for link in re.findall(r"\]\(([^)#]+)\)", README):
+        assert link.startswith("https://") or (ROOT / link).exists(), link
 
 
 def test_a_readme_without_a_place_for_results_is_refused():
