@@ -30,8 +30,10 @@ def products(commit):
 
 def test_the_results_name_the_best_peer_of_full_precision_and_the_lowest_row():
     text = section({"bench_models": models("abc"), "bench_gemm": products("abc")})
-    assert "| bert | 3 | 2.00 | 3.00 | 1.00 | - | 1.50 |" in text
-    assert "| 2 | 0.97 | 0.75 | onnxruntime, openvino |" in text
+    assert "takes 1.50 times as long as we do in the mean, 1.50 at the least" in text
+    assert "[2 matrix products](docs/results/bench_gemm.md)" in text
+    assert "0.97 in the mean, 0.75 at the least, against onnxruntime, openvino" in text
+    assert "| bert | 3 | 2.00 | 3.00 | 1.00 | - | 1.50 |" in bench_models.table(models("abc"))
 
 
 @pytest.mark.parametrize("other", ["abd", "abc-dirty"])
