@@ -80,9 +80,8 @@ def _line(name: str, record: dict) -> str:
     ratios, peers = _memory(record) if name == "bench_memory" else _compute(record)
     lowest, mean = min(ratios), geometric_mean(ratios)
     link = f"[{len(ratios)} {BENCHES[name]}](docs/results/{name}.md)"
-    return (
-        f"Of {link} at that commit: {mean:.2f}, {lowest:.2f}, against {', '.join(sorted(peers))}."
-    )
+    told = f"{mean:.2f} in the mean, {lowest:.2f} at the least, against {', '.join(sorted(peers))}"
+    return f"Of {link} at that commit, {told}."
 
 
 def _memory(record: dict) -> tuple[list[float], set[str]]:
