@@ -22,7 +22,7 @@ from interleaved import interleaved
 from scipy.stats import spearmanr
 
 import tvm_stitch
-from relay_passes.cost.fusion_units import Units
+from relay_passes.cost.fusion_units import FusionUnits
 from relay_passes.cost.group_cost import ExactJudge
 from relay_passes.fusion.stitch_ops import StitchOps
 from relay_passes.graph.fusion_plan import FusionPlan, execution_order
@@ -55,7 +55,7 @@ class _Whole:
         self.predicted: Predicted | None = None
 
     def plan(self, graph: OpGraph) -> FusionPlan:
-        units = Units([Group([n]) for n in graph.nodes])
+        units = FusionUnits([Group([n]) for n in graph.nodes])
         judge = ExactJudge(units, self._device, {})
         able = frozenset(n for n, unit in enumerate(units.units) if unit.refusal is None)
         reason, together = judge.judge(able)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from relay_passes.cost.fusion_units import Units
+from relay_passes.cost.fusion_units import FusionUnits
 from relay_passes.cost.group_cost import ExactJudge
 from relay_passes.explorer.kernels import Kernels
 from relay_passes.graph.fusion_plan import FusionPlan, execution_order
@@ -23,7 +23,7 @@ class RandomPlanner:
         self.plans: list[FusionPlan] = []
 
     def plan(self, graph: OpGraph) -> FusionPlan:
-        units = Units([Group([n]) for n in graph.nodes])
+        units = FusionUnits([Group([n]) for n in graph.nodes])
         judge = ExactJudge(units, self._device, {})
         kernels = Kernels(units.dag, [])
         merges = 0
@@ -36,7 +36,7 @@ class RandomPlanner:
         self.plans.append(FusionPlan(graph, groups, merges))
         return self.plans[-1]
 
-    def _pair(self, units: Units) -> tuple[int, int]:
+    def _pair(self, units: FusionUnits) -> tuple[int, int]:
         one = self._rng.randrange(len(units))
         near = units.dag.consumers[one]
         if near and self._rng.random() < 0.5:

@@ -141,7 +141,7 @@ def test_an_access_in_atoms_has_the_address_of_its_index(emit, shapes, prepare):
 def test_a_tight_edge_reads_what_was_made_at_the_same_atoms(emit, shapes):
     space = atomize(inline_stages(kernel_of(emit, *shapes)))
     for edge in space.edges:
-        if edge.loose:
+        if edge.unaligned:
             continue
         reads = [a for a in edge.consumer.reads.values() if a.tensor is edge.producer.stage.out]
         for place in _places(edge.consumer):
@@ -180,7 +180,7 @@ def test_a_group_norm_has_a_group_and_an_inside_for_its_channels():
     for node in reduced:
         assert [a.extent for a in node.spatial] == [2, 3]
         assert set(node.spatial) <= set(last.atoms)
-    assert all(not e.loose for e in space.edges)
+    assert all(not e.unaligned for e in space.edges)
 
 
 def test_plain_rows_coalesce_into_one_loop():
@@ -196,8 +196,8 @@ def test_rows_of_a_norm_coalesce_but_not_with_the_reduced_axis():
 
 def test_a_flip_of_a_computed_value_is_loose():
     space = _space(emit_flip, (3, 5))
-    loose = {a.extent for e in space.edges for a in e.loose}
-    assert loose <= {5} and (loose or len(space.nodes) == 1)
+    unaligned = {a.extent for e in space.edges for a in e.unaligned}
+    assert unaligned <= {5} and (unaligned or len(space.nodes) == 1)
 
 
 def test_half_precision_lives_in_memory_alone():

@@ -123,7 +123,7 @@ def test_attention_is_one_region_without_a_row_of_scores(mask, turned):
     compiled = sc.compiled(model, 2, policy=JOINED)
     (group,) = (g for g in kernels(model, JOINED.fusion) if len(g.nodes) > 3)
     _, plan = accepted_plan(group.kernel(), sc.device(2))
-    assert plan.online is not None
+    assert plan.streaming is not None
     assert compiled.model.report.kernels == 1
     for func in compiled.kernels.values():
         assert_stitched(func, sc.device(2))

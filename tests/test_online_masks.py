@@ -16,7 +16,7 @@ from test_online import JOINED, assert_right, attention, run_online, whole_kerne
 from tvm import tirx
 from zoo.graph import Graph
 
-from tir_schedules.cpu.decide.streaming_planner import plan_online
+from tir_schedules.cpu.decide.streaming_planner import plan_streaming
 from tir_schedules.cpu.emit.attention import skip_keys as online_skip
 from tir_schedules.cpu.emit.attention.magnitudes import Magnitudes
 from tir_schedules.patterns.attention_masks import why_none_hidden
@@ -283,7 +283,7 @@ def test_says_why_no_mask_can_be_told_to_hide_keys(change, reason):
 )
 def test_keys_chosen_row_by_row_are_taken_in_blocks_where_there_are_fewer(mask, keys, online):
     kernel = whole_kernel(attention(64, keys, mask=mask).model())
-    assert (plan_online(find_attention(kernel), sc.device(2)) is not None) == online
+    assert (plan_streaming(find_attention(kernel), sc.device(2)) is not None) == online
 
 
 def test_a_bounded_score_can_be_hidden():

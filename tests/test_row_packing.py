@@ -14,7 +14,7 @@ from tvm import relax, te, tirx
 
 from relay_passes.rewrites.pack_weights import PackWeights
 from tir_schedules.cpu.facts.row_packing import packable
-from tir_schedules.cpu.plan.kernel_plan import LoopGroup, Phase, Plan
+from tir_schedules.cpu.plan.kernel_plan import LoopNest, Phase, Plan
 from tir_schedules.cpu.template import emit_plan
 from tir_schedules.default_plan import plan_prim_func
 
@@ -55,7 +55,7 @@ def shifted(rows: int, depth: int) -> tirx.PrimFunc:
 
 
 def changed(plan: Plan, packed: bool) -> Plan:
-    def group(each: LoopGroup, phase: Phase) -> LoopGroup:
+    def group(each: LoopNest, phase: Phase) -> LoopNest:
         return replace(each, packed=packable(each, phase) if packed else None)
 
     phases = (replace(p, groups=tuple(group(g, p) for g in p.groups)) for p in plan.phases)

@@ -14,10 +14,10 @@ from tvm.relax import op
 
 import relay_passes as relay
 import tvm_stitch
-from relay_passes.cost.fusion_units import Units
+from relay_passes.cost.fusion_units import FusionUnits
 from relay_passes.cost.group_cost import FastJudge
 from relay_passes.cost.structure_key import Skeletons
-from relay_passes.cost.traffic_cost import Delta
+from relay_passes.cost.traffic_cost import TrafficCost
 from relay_passes.explorer import Dag, Pattern
 from relay_passes.fusion.planner import StitchPlanner, settle
 from relay_passes.graph.fusion_plan import FusionPlan
@@ -109,7 +109,7 @@ def test_identical_blocks_are_judged_once():
     assert asked[0] == asked[1]
 
 
-def chain(*functions: Callable) -> Units:
+def chain(*functions: Callable) -> FusionUnits:
     (x,) = rm.arrays((64, 128))
 
     def emit(builder: relax.BlockBuilder, x: relax.Var) -> relax.Var:
@@ -117,7 +117,7 @@ def chain(*functions: Callable) -> Units:
             x = builder.emit(function(x))
         return x
 
-    return Units([Group([n]) for n in graph_of(rm.module(emit, x)).nodes])
+    return FusionUnits([Group([n]) for n in graph_of(rm.module(emit, x)).nodes])
 
 
 def key(*functions: Callable) -> tuple:
@@ -144,7 +144,7 @@ def test_sets_that_differ_in_reductions_or_layout_have_not(other):
 
 def test_a_value_that_stays_inside_a_kernel_is_not_moved():
     units = chain(op.abs, op.negative)
-    delta = Delta(sc.device())
+    delta = TrafficCost(sc.device())
     judge = FastJudge(units, delta, sc.device(), {})
     (between,) = units.units[0].makes
     (end,) = units.units[1].makes

@@ -32,17 +32,17 @@ def names(phase: Phase) -> list[str]:
 
 def test_keys_are_turned_once_and_scores_of_some_rows_fit_a_share_of_the_cache():
     phase = phase_of(weighted(HEADS, ROWS, SIZE))
-    assert phase.walked is phase.tile[-1] and phase.walked.extent == ROWS
+    assert phase.serial_tile_axis is phase.tile[-1] and phase.serial_tile_axis.extent == ROWS
     assert phase.tiles() == HEADS
     assert names(phase) == ["turned"]
-    at_a_time = phase.chunks[phase.walked]
+    at_a_time = phase.chunks[phase.serial_tile_axis]
     assert at_a_time * ROWS * 4 <= DEVICE.l2_bytes // 8
     assert [phase.steps(g) for g in phase.groups] == [1] + [-(-ROWS // at_a_time)] * 2
 
 
 def test_the_keys_stay_while_the_rows_are_walked():
     plan = planned(weighted(HEADS, ROWS, SIZE))
-    at_a_time = plan.phases[0].chunks[plan.phases[0].walked]
+    at_a_time = plan.phases[0].chunks[plan.phases[0].serial_tile_axis]
     assert plan.tile_bytes == (SIZE * ROWS + at_a_time * ROWS) * 4
 
 
@@ -56,7 +56,7 @@ def test_the_keys_stay_while_the_rows_are_walked():
 )
 def test_other_tiles_walk_nothing(func):
     phase = phase_of(func, replace(DEVICE, l2_bytes=320 << 10))
-    assert phase.walked is None
+    assert phase.serial_tile_axis is None
     assert phase.once() == ()
 
 
@@ -78,7 +78,7 @@ def least_of_columns(heads: int, rows: int, size: int) -> tirx.PrimFunc:
 
 def test_rows_that_something_is_reduced_over_are_not_walked():
     plan = plan_prim_func(least_of_columns(HEADS, ROWS, SIZE), DEVICE)
-    assert isinstance(plan, str) or all(p.walked is None for p in plan.phases)
+    assert isinstance(plan, str) or all(p.serial_tile_axis is None for p in plan.phases)
 
 
 @settings(max_examples=8, deadline=None)
@@ -92,7 +92,7 @@ def test_rows_that_something_is_reduced_over_are_not_walked():
 def test_results_are_those_of_float64(heads, rows, size, inside, seed):
     func = weighted(heads, rows, size, inside)
     plan = planned(func)
-    assert plan.phases[0].walked is not None
+    assert plan.phases[0].serial_tile_axis is not None
     rng = np.random.default_rng(seed)
     shape = (rows, heads, size) if inside else (heads, rows, size)
     q, k, v = (rng.normal(size=shape).astype("f4") * np.float32(0.3) for _ in range(3))
@@ -108,8 +108,8 @@ def test_a_walk_asks_for_the_next_head_a_part_with_each_step():
     func = weighted(8, 448, 64)
     plan = planned(func, replace(DEVICE, l2_bytes=3 << 18))
     phase = plan.phases[0]
-    assert phase.walked is not None
-    each, fetched = phase.outer_extent(phase.walked), lines_fetched(plan, func)
+    assert phase.serial_tile_axis is not None
+    each, fetched = phase.outer_extent(phase.serial_tile_axis), lines_fetched(plan, func)
     for head, name in itertools.product(range(7), "kv"):
         tiles = range(each * head, each * (head + 1))
         asked = [line for tile in tiles for line in fetched[name, tile]]

@@ -19,7 +19,7 @@ from test_pack_weights import checked
 from tvm import te, tirx
 
 from tir_schedules.cpu.accept.acceptance import accepted_plan
-from tir_schedules.cpu.plan.kernel_plan import LoopGroup, Plan
+from tir_schedules.cpu.plan.kernel_plan import LoopNest, Plan
 from tir_schedules.cpu.template import emit_plan
 from tir_schedules.default_plan import plan_prim_func
 
@@ -227,7 +227,7 @@ def plan_of(group) -> Plan:
     return plan
 
 
-def windows(plan: Plan) -> list[LoopGroup]:
+def windows(plan: Plan) -> list[LoopNest]:
     return [g for p in plan.phases for g in p.groups if g.window is not None]
 
 

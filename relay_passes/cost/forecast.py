@@ -10,11 +10,13 @@ from tir_schedules.kernel_ir.stage import Kernel
 
 from ..explorer.dag import Nodes
 from ..graph.fusion_plan import Forecast
-from .fusion_units import Units
+from .fusion_units import FusionUnits
 from .group_cost import ExactJudge
 
 
-def forecast(kernels: Iterable[Nodes], units: Units, exact: ExactJudge, device: Device) -> Forecast:
+def forecast(
+    kernels: Iterable[Nodes], units: FusionUnits, exact: ExactJudge, device: Device
+) -> Forecast:
     """Return the forecast of a plan: `kernels` of several units, all other units on their own."""
     chosen = [kernel for kernel in kernels if kernel]
     able = [n for n, unit in enumerate(units.units) if unit.refusal is None]

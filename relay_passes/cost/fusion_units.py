@@ -37,8 +37,8 @@ class Unit:
         return len(nodes) == 1 and nodes[0].op_class in (LIGHT, EXPENSIVE) and len(self.makes) == 1
 
 
-class Units:
-    """Units in an order of execution, with the graph between them."""
+class FusionUnits:
+    """FusionUnits in an order of execution, with the graph between them."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         ordered = execution_order(groups)

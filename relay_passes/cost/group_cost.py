@@ -9,15 +9,15 @@ from tir_schedules.device import Device
 
 from ..explorer.dag import Nodes
 from ..graph.group import Group
-from .fusion_units import Unit, Units
+from .fusion_units import FusionUnits, Unit
 from .structure_key import Skeletons
-from .traffic_cost import Delta
+from .traffic_cost import TrafficCost
 
 
 class FastJudge:
     """The delta-evaluator's gain; the acceptance test's answer, asked once a skeleton."""
 
-    def __init__(self, units: Units, delta: Delta, device: Device, cache: dict) -> None:
+    def __init__(self, units: FusionUnits, delta: TrafficCost, device: Device, cache: dict) -> None:
         self._units, self._delta, self._device = units, delta, device
         self._backend = backend(device)
         self._skeletons, self._accepted = Skeletons(units), cache
@@ -67,7 +67,7 @@ class FastJudge:
 class ExactJudge:
     """The latency-evaluator on the plan of each kernel; the acceptance test on each set itself."""
 
-    def __init__(self, units: Units, device: Device, cache: dict) -> None:
+    def __init__(self, units: FusionUnits, device: Device, cache: dict) -> None:
         self._units, self._device = units, device
         self._known = cache
         self._answers: dict[Nodes, tuple[str | None, float]] = {}
@@ -108,7 +108,7 @@ class ExactJudge:
         return judged.refusal, 0.0 if judged.plan is None else judged.ns
 
 
-def _facts(unit: Unit, delta: Delta) -> tuple[float, int]:
+def _facts(unit: Unit, delta: TrafficCost) -> tuple[float, int]:
     if unit.refusal is not None:
         return 0.0, 0
     return sum(delta.work_ns(n.kernel) for n in unit.group.nodes), unit.stages

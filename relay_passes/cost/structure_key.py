@@ -9,13 +9,13 @@ answer for a set may be wrong; a chosen kernel is tested for itself.
 from __future__ import annotations
 
 from ..explorer.dag import Nodes
-from .fusion_units import Unit, Units
+from .fusion_units import FusionUnits, Unit
 
 
 class Skeletons:
     """Skeleton keys of sets of units of one graph."""
 
-    def __init__(self, units: Units) -> None:
+    def __init__(self, units: FusionUnits) -> None:
         self._units = units.units
         self._elementwise = [u.refusal is None and u.is_elementwise for u in self._units]
         self._parent: dict[int, int] = {}

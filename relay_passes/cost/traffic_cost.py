@@ -12,7 +12,7 @@ from tir_schedules.kernel_ir.expr import Tensor
 from tir_schedules.kernel_ir.stage import Kernel
 
 
-class Delta:
+class TrafficCost:
     """Times, in ns on one thread, that sum over the parts of a kernel."""
 
     def __init__(self, device: Device) -> None:

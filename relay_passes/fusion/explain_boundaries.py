@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..cost.fusion_units import Units
+from ..cost.fusion_units import FusionUnits
 from ..cost.group_cost import ExactJudge
 from ..graph.fusion_plan import homes
 from ..graph.group import Group
 from ..graph.legality import has_outer_path
 
 
-def explain(groups: list[Group], units: Units, exact: ExactJudge, out_of_fuel: bool) -> None:
+def explain(groups: list[Group], units: FusionUnits, exact: ExactJudge, out_of_fuel: bool) -> None:
     """Append to each group's `stopped` a line for each edge to or from another group."""
     home = homes(groups)
     number = {id(n): i for i, unit in enumerate(units.units) for n in unit.group.nodes}

@@ -12,9 +12,9 @@ from tir_schedules.fuel import is_out, left, spend
 
 from ..cost.contraction_cost import Judged, ProductJudge
 from ..cost.forecast import forecast
-from ..cost.fusion_units import Units
+from ..cost.fusion_units import FusionUnits
 from ..cost.group_cost import ExactJudge, FastJudge
-from ..cost.traffic_cost import Delta
+from ..cost.traffic_cost import TrafficCost
 from ..explorer import Dag, Pattern, assemble, candidates, improve
 from ..explorer.dag import Nodes
 from ..graph.fusion_plan import FusionPlan, execution_order
@@ -55,9 +55,9 @@ class StitchPlanner:
         join_best(around, home, judge, doubt, joins.spend)
         join_best(row_epilogues(graph, home, reach), home, judge, doubt, joins.spend)
         join_best(prologues(graph, home, reach), home, judge, doubt, joins.spend)
-        units = Units(list({id(g): g for g in home.values()}.values()))
+        units = FusionUnits(list({id(g): g for g in home.values()}.values()))
         exact = ExactJudge(units, self._device, self._kernels)
-        delta = Delta(self._device)
+        delta = TrafficCost(self._device)
         chosen = self._search(units, exact, delta)
         kernels = [joins.cut(p.nodes, units, exact) for p in chosen]
         taken = {n for kernel in kernels for n in kernel}
@@ -75,7 +75,7 @@ class StitchPlanner:
             partial(forecast, kernels, units, exact, self._device),
         )
 
-    def _search(self, units: Units, exact: ExactJudge, delta: Delta) -> list[Pattern]:
+    def _search(self, units: FusionUnits, exact: ExactJudge, delta: TrafficCost) -> list[Pattern]:
         """Return the best of the beam's plans as the latency-evaluator sees them."""
         fast = FastJudge(units, delta, self._device, self._skeletons)
         dag, search = units.dag, self._policy.search
@@ -162,7 +162,7 @@ class _Joins:
         self.made += 1
         return True
 
-    def cut(self, nodes: Nodes, units: Units, exact: ExactJudge) -> Nodes:
+    def cut(self, nodes: Nodes, units: FusionUnits, exact: ExactJudge) -> Nodes:
         """Return the part of a kernel that fuel is left for: its first units, as far as they fit.
 
         The first units of a convex set in an order of execution are a convex set.

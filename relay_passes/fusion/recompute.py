@@ -13,7 +13,7 @@ from tir_schedules.fuel import spend
 from tir_schedules.kernel_ir.expr import Tensor
 
 from ..cost.group_cost import ExactJudge
-from ..cost.traffic_cost import Delta
+from ..cost.traffic_cost import TrafficCost
 from ..graph.fusion_plan import homes
 from ..graph.group import Group
 from ..graph.legality import refuse_node
@@ -25,7 +25,7 @@ def recompute(
     graph: OpGraph,
     groups: Sequence[Group],
     exact: ExactJudge,
-    delta: Delta,
+    delta: TrafficCost,
     policy: FusionPolicy,
 ) -> list[Group]:
     """Return the groups with cheap ops copied into their readers where that is predicted to pay."""
@@ -38,7 +38,7 @@ class _Copies:
         graph: OpGraph,
         groups: Sequence[Group],
         exact: ExactJudge,
-        delta: Delta,
+        delta: TrafficCost,
         policy: FusionPolicy,
     ) -> None:
         self._policy = policy

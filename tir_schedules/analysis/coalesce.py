@@ -40,11 +40,11 @@ def _find_pair(space: Space) -> tuple[Atom, Atom] | None:
 
 
 def _addressed(space: Space) -> set[Atom]:
-    """Return atoms that an address is computed from: loose ones, and those in their indices."""
+    """Return atoms that an address is computed from: unaligned ones, and those in their indices."""
     found: set[Atom] = set()
     for edge in space.edges:
-        found |= edge.loose
-        if not edge.loose:
+        found |= edge.unaligned
+        if not edge.unaligned:
             continue
         for load in edge.consumer.reads:
             if load.tensor is edge.producer.stage.out:
@@ -104,7 +104,9 @@ def _merge(space: Space, outer: Atom, inner: Atom) -> Space:
             access(node.store),
             {ld: access(a) for ld, a in node.reads.items()},
         )
-    edges = tuple(Edge(nodes[id(e.producer)], nodes[id(e.consumer)], e.loose) for e in space.edges)
+    edges = tuple(
+        Edge(nodes[id(e.producer)], nodes[id(e.consumer)], e.unaligned) for e in space.edges
+    )
     return Space(space.kernel, tuple(nodes.values()), edges)
 
 

@@ -76,11 +76,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """`consumer` reads what `producer` makes; `loose` producer atoms are read at any position."""
+    """`consumer` reads what `producer` makes, whose `unaligned` atoms it reads at any position."""
 
     producer: Node
     consumer: Node
-    loose: frozenset[Atom]
+    unaligned: frozenset[Atom]
 
 
 @dataclass(frozen=True)
@@ -327,15 +327,15 @@ def _build(
             producer = home.get(id(load.tensor))
             if producer is None:
                 continue
-            loose: set[Atom] = set()
+            unaligned: set[Atom] = set()
             for dim, expr in enumerate(producer.stage.out_index):
                 if (position, load, dim) not in tight:
                     for term in normalize(expr).terms:
                         if isinstance(term.base, Axis):
-                            loose.update(a for a, _ in producer.digits[term.base])
+                            unaligned.update(a for a, _ in producer.digits[term.base])
             key = (id(producer), id(node))
-            before = edges[key].loose if key in edges else frozenset()
-            edges[key] = Edge(producer, node, before | loose)
+            before = edges[key].unaligned if key in edges else frozenset()
+            edges[key] = Edge(producer, node, before | unaligned)
     return Space(kernel, tuple(nodes), tuple(edges.values()))
 
 

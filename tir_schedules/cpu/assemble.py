@@ -8,7 +8,7 @@ from tvm import ir, s_tir, tirx
 
 from ..analysis.iteration_space import Atom
 from ..kernel_ir.expr import Tensor
-from .emit.attention.streaming import emit_online
+from .emit.attention.streaming import emit_streaming
 from .emit.cross_tile_reduce import emit_combine
 from .emit.expr import INDEX
 from .emit.loop_nest import NestEmitter
@@ -16,7 +16,7 @@ from .emit.nest import Nest, sequence
 from .emit.storage import Storage
 from .emit.streamed_stores import import_code
 from .emit.tiles import over_tiles, tasks_loop, tile_position
-from .plan.kernel_plan import Guard, LoopGroup, Phase, Plan
+from .plan.kernel_plan import Guard, LoopNest, Phase, Plan
 
 
 def emit_prim_func(
@@ -54,21 +54,21 @@ def _guarded(plan: Plan, guards: Sequence[Guard], storage: Storage) -> list[tirx
     if not guards:
         return _phases(plan, storage)
     guard, *rest = guards
-    checked = storage.beside(guard.check)
+    checked = storage.another(guard.check)
     made = tirx.BufferLoad(checked.lodge(guard.made), [tirx.IntImm(INDEX, 0)])
     check = [*checked.declarations(), *_phases(guard.check, checked)]
-    beside = storage.beside(guard.other)
-    other = _guarded(guard.other, guard.other.guards, beside)
+    elsewhere = storage.another(guard.other)
+    other = _guarded(guard.other, guard.other.guards, elsewhere)
     usual = sequence(_guarded(plan, rest, storage))
-    apart = sequence([*beside.declarations(), *other])
+    apart = sequence([*elsewhere.declarations(), *other])
     holds = tirx.EQ(made, tirx.const(0, guard.made.dtype))
     return [*check, tirx.IfThenElse(holds, usual, apart)]
 
 
 def _phases(plan: Plan, storage: Storage) -> list[tirx.Stmt]:
     """Emit what a plan does, in one parallel region if it is parallel."""
-    if plan.online is not None:
-        return [emit_online(plan, storage)]
+    if plan.streaming is not None:
+        return [emit_streaming(plan, storage)]
     phases = [_PhaseEmitter(plan, phase, storage).emit() for phase in plan.phases]
     return [_one_region(phases, plan)] if len(phases) > 1 and plan.parallel else phases
 
@@ -107,16 +107,16 @@ class _PhaseEmitter:
         once = phase.once()
         nests = self._nests(once, outer, registers)
         rest = [g for g in phase.groups if g not in once]
-        if phase.walked is None:
+        if phase.serial_tile_axis is None:
             return sequence([*binds, *nests, *self._nests(rest, outer, registers)])
-        at = tirx.Var(phase.walked.name, INDEX)
-        inner = self._nests(rest, outer | {phase.walked: at}, registers)
-        extent = phase.outer_extent(phase.walked)
+        at = tirx.Var(phase.serial_tile_axis.name, INDEX)
+        inner = self._nests(rest, outer | {phase.serial_tile_axis: at}, registers)
+        extent = phase.outer_extent(phase.serial_tile_axis)
         walk = tirx.For(at, 0, extent, tirx.ForKind.SERIAL, sequence(inner))
         return sequence([*binds, *nests, walk])
 
     def _nests(
-        self, groups: Sequence[LoopGroup], outer: dict[Atom, ir.Expr], registers: set[int]
+        self, groups: Sequence[LoopNest], outer: dict[Atom, ir.Expr], registers: set[int]
     ) -> list[tirx.Stmt]:
         made = (Nest(self._plan.space, self._phase, g, self._storage, outer) for g in groups)
         return [NestEmitter(nest, registers).emit() for nest in made]

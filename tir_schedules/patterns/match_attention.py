@@ -50,7 +50,7 @@ class Attention:
 
 
 def find_attention(kernel: Kernel) -> Attention | str:
-    """Return the attention that a kernel is, or why it is none that the online form computes."""
+    """Return the attention that a kernel is, or why it is none that the streaming form computes."""
     if sum(map(is_contraction, kernel.stages)) != 2:
         return "not two products"
     if not any(s.reduction and s.reduction.kind == "max" for s in kernel.stages):
@@ -62,7 +62,7 @@ def find_attention(kernel: Kernel) -> Attention | str:
     if isinstance(stages, str):
         return stages
     space = coalesce(atomize(inlined))
-    if any(e.loose for e in space.edges):
+    if any(e.unaligned for e in space.edges):
         return "a stage reads another at any position"
     if any(a.opaque or a.opaque_atoms for n in space.nodes for a in _accesses(n)):
         return "an index depends on data"

@@ -8,12 +8,12 @@ from ...kernel_ir.expr import dtype_bytes
 from ..cost.beyond_cache import streaming_inputs
 from ..facts.padding import bounds_of, padding_of
 from ..facts.register_tile import register_tile
-from ..plan.kernel_plan import LoopGroup, Phase, Plan
+from ..plan.kernel_plan import LoopNest, Phase, Plan
 
 _SHORT = 16  # a contiguous axis below this extent may stay scalar
 
 
-def scalar_loops(plan: Plan) -> list[LoopGroup]:
+def scalar_loops(plan: Plan) -> list[LoopNest]:
     """Return nests that walk a contiguous axis of 16 or more one element at a time."""
     return [
         g for p in plan.phases if not p.combine for g in p.nests() if _is_scalar(g, p)
@@ -94,7 +94,7 @@ def windows_of_products(plan: Plan) -> list[str]:
     ]
 
 
-def _is_scalar(group: LoopGroup, phase: Phase) -> bool:
+def _is_scalar(group: LoopNest, phase: Phase) -> bool:
     if group.lanes > 1 or not group.dims:
         return False
     for dim in group.dims:

@@ -20,7 +20,7 @@ from ...kernel_ir.expr import Const, Expr, Op, Tensor, dtype_bytes, loads, trans
 from ...kernel_ir.stage import Stage
 from ..facts.division import BY_RECIPROCAL, OPERATIONS, by_reciprocal
 from ..facts.vectors import halves
-from ..plan.kernel_plan import LoopGroup, Phase, Plan
+from ..plan.kernel_plan import LoopNest, Phase, Plan
 from .levels import level_of, read_ns_per_byte
 from .strips import slowdown
 
@@ -173,7 +173,7 @@ class _Evaluator:
                 traffic += self._moved_ns(moved, home, node, access)
         return compute, traffic
 
-    def _compute(self, group: LoopGroup, phase: Phase) -> float:
+    def _compute(self, group: LoopNest, phase: Phase) -> float:
         lanes = min(_lanes(n.stage, self._plan.vector_bytes) for n in group.nodes)
         registers = _registers(group, phase, lanes)
         spent = registers * sum(self._node_ns(n, group) for n in group.nodes)
@@ -181,7 +181,7 @@ class _Evaluator:
             spent += self._profile.fold_ns * sum(_folds(n, group, phase) for n in group.nodes)
         return spent
 
-    def _product_ns(self, group: LoopGroup) -> float:
+    def _product_ns(self, group: LoopNest) -> float:
         """Return the time of a register tile: ragged ends of its rows and of tiles cost nothing."""
         (node,) = group.nodes
         lane = group.dims[-1].extent
@@ -189,7 +189,7 @@ class _Evaluator:
         registers = node.stage.domain * full / _lanes(node.stage, self._plan.vector_bytes)
         return registers * stage_ns(node.stage, self._profile)
 
-    def _node_ns(self, node: Node, group: LoopGroup) -> float:
+    def _node_ns(self, node: Node, group: LoopNest) -> float:
         """Return what a register of a node's points takes, divisions by a reciprocal if so made."""
         spent = stage_ns(node.stage, self._profile)
         if group.lanes == 1 or not by_reciprocal(self._plan.vector_bytes):
@@ -217,7 +217,7 @@ def _lanes(stage: Stage, vector_bytes: int) -> int:
     return vector_bytes // max(_F32, dtype_bytes(stage.value.dtype))
 
 
-def _registers(group: LoopGroup, phase: Phase, lanes: int) -> float:
+def _registers(group: LoopNest, phase: Phase, lanes: int) -> float:
     """Return the vector registers of a tile's points, those of a ragged end not all full."""
     if not group.dims:
         return 1.0
@@ -240,14 +240,14 @@ def _is_settled(quotient: Op, node: Node, vector: Atom) -> bool:
     return moving == [True, False]
 
 
-def _folds(node: Node, group: LoopGroup, phase: Phase) -> int:
+def _folds(node: Node, group: LoopNest, phase: Phase) -> int:
     """Return how many accumulators of lanes a tile folds into single results."""
     if group.dims[-1] not in node.reduced:
         return 0
     return math.prod(phase.inner_extent(d) for d in group.dims if d not in node.reduced)
 
 
-def _accesses(group: LoopGroup) -> list[tuple[Tensor, Access, Node]]:
+def _accesses(group: LoopNest) -> list[tuple[Tensor, Access, Node]]:
     out = []
     for node in group.nodes:
         out += [(a.tensor, a, node) for a in node.reads.values()]

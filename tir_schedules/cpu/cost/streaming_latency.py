@@ -1,4 +1,4 @@
-"""What attention in its online form is predicted to take."""
+"""What attention in its streaming form is predicted to take."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ import math
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
 from ..plan.kernel_plan import Plan
-from ..plan.streaming_attention import Online
+from ..plan.streaming_attention import StreamingAttention
 from .latency import Latency, estimate, overlapped_ns, stage_ns
 from .levels import level_of, read_ns_per_byte
 
 
 def estimate_any(plan: Plan, device: Device) -> Latency:
-    """Return the time of one call of a plan's kernel, in phases or online."""
-    return estimate(plan, device) if plan.online is None else _estimate(plan, plan.online, device)
+    """Return the time of one call of a plan's kernel, in phases or in one pass."""
+    return (
+        estimate(plan, device)
+        if plan.streaming is None
+        else _estimate(plan, plan.streaming, device)
+    )
 
 
-def _estimate(plan: Plan, form: Online, device: Device) -> Latency:
+def _estimate(plan: Plan, form: StreamingAttention, device: Device) -> Latency:
     threads = device.threads if plan.parallel else 1
     tiles = max(1, min(form.all_tiles, plan.tasks))
     share = tiles / math.ceil(tiles / threads)
@@ -28,7 +32,7 @@ def _estimate(plan: Plan, form: Online, device: Device) -> Latency:
     return Latency(total, compute, traffic, regions)
 
 
-def compute_ns(form: Online, device: Device) -> float:
+def compute_ns(form: StreamingAttention, device: Device) -> float:
     """Return what one thread computes: rows of overlapping tiles twice, a score's parts once."""
     at, light = form.attention, device.profile.op_ns["light"]
     rows = form.all_tiles * form.tile_rows
@@ -38,7 +42,7 @@ def compute_ns(form: Online, device: Device) -> float:
     return (rows * at.key.extent * (products + score) + packed) / form.wide
 
 
-def _traffic_ns(form: Online, device: Device, threads: int) -> float:
+def _traffic_ns(form: StreamingAttention, device: Device, threads: int) -> float:
     """Return what one thread moves: all tensors once, keys and values again for each tile."""
     at, profile = form.attention, device.profile
     whole = sum(t.bytes for t in at.space.kernel.params)

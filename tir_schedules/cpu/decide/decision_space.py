@@ -133,7 +133,7 @@ def _streaming(plan: Plan) -> tuple[int, ...]:
 
 
 def _of_attention(plan: Plan, decided: AttentionDecisions, path: str) -> Candidates:
-    form = plan.online
+    form = plan.streaming
     yield f"{path}rows", (1, *_ROWS)
     yield f"{path}blocks", _BLOCKS
     yield f"{path}block_keys", [n * decided.lanes for n in (1, 2, 4, 8)]

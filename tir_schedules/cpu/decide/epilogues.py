@@ -8,15 +8,15 @@ from dataclasses import replace
 from ...analysis.iteration_space import Space
 from ...device import Device
 from ..facts.epilogues import may_follow, values_of_rows
-from ..plan.kernel_plan import LoopGroup, Phase
+from ..plan.kernel_plan import LoopNest, Phase
 from .row_blocks import rows_of
 
 
 def with_epilogues(
-    groups: Sequence[LoopGroup], space: Space, phase: Phase, device: Device
-) -> tuple[LoopGroup, ...]:
+    groups: Sequence[LoopNest], space: Space, phase: Phase, device: Device
+) -> tuple[LoopNest, ...]:
     """Return loop nests in order, what may stand behind a register tile's sum behind it."""
-    out: list[LoopGroup] = []
+    out: list[LoopNest] = []
     for group in groups:
         if out and may_follow(group, out[-1], space, device.vector_bytes):
             out[-1] = _with_epilogue(out[-1], group, phase, device)
@@ -25,12 +25,12 @@ def with_epilogues(
     return tuple(out)
 
 
-def _with_epilogue(tile: LoopGroup, epilogue: LoopGroup, phase: Phase, device: Device) -> LoopGroup:
+def _with_epilogue(tile: LoopNest, epilogue: LoopNest, phase: Phase, device: Device) -> LoopNest:
     """Return a register tile with an epilogue; what that reads of a row takes registers too."""
     row, lane = tile.dims[tile.strip_level - 1], tile.dims[-1]
     if epilogue.dims[-1] is not lane:
         dims = tuple(d for d in tile.dims if d in epilogue.dims)
-        epilogue = LoopGroup(epilogue.nodes, dims, tile.lanes, len(dims) - 1)
+        epilogue = LoopNest(epilogue.nodes, dims, tile.lanes, len(dims) - 1)
     reads = values_of_rows(epilogue, row, lane)
     if reads and tile.is_product:
         rows = rows_of(phase.inner_extent(row), device, reads)

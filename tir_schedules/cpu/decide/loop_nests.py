@@ -18,7 +18,7 @@ from ..facts.register_tile import lanes_of, register_tile, runs_on
 from ..facts.transposed import lanes_across, sides
 from ..facts.vectors import lanes_for, vector_atom
 from ..facts.windows import window_of
-from ..plan.kernel_plan import LoopGroup, Phase
+from ..plan.kernel_plan import LoopNest, Phase
 from .epilogues import with_epilogues
 from .forms import USUAL, Form
 from .row_blocks import rows_of
@@ -37,7 +37,7 @@ class _Nest:
 
 def group_loops(
     nodes: tuple[Node, ...], space: Space, phase: Phase, device: Device, form: Form = USUAL
-) -> tuple[LoopGroup, ...]:
+) -> tuple[LoopNest, ...]:
     """Return loop nests in execution order."""
     nests: list[_Nest] = []
     home: dict[int, int] = {}
@@ -79,7 +79,7 @@ def _earliest(node: Node, space: Space, home: dict[int, int], inside: tuple[Atom
     for edge in space.incoming.get(id(node), ()):
         if id(edge.producer) not in home:
             continue
-        same_point = not edge.producer.reduced and not edge.loose
+        same_point = not edge.producer.reduced and not edge.unaligned
         same_point = same_point and set(edge.producer.atoms) >= set(inside)
         first = max(first, home[id(edge.producer)] + (0 if same_point else 1))
     return first
@@ -91,7 +91,7 @@ def _order(node: Node, inside: tuple[Atom, ...], vector: Atom | None) -> tuple[A
     With reduced lanes, spatial dimensions come first, so that an accumulator lives in registers.
     Positions that are told apart share what they load: they follow each other.
     """
-    apart = guards.told_apart(node)
+    apart = guards.select_unrolled(node)
     rest = sorted((a for a in inside if a is not vector), key=lambda a: a in apart)
     if vector is not None and vector in node.reduced:
         spatial = [a for a in rest if a in node.spatial]
@@ -113,7 +113,7 @@ def _join(nest: _Nest, node: Node, inside: tuple[Atom, ...], vector: Atom | None
         return False
     members = [*nest.nodes, node]
     lead_vector = nest.vector or vector
-    if _sums_over(members, lead_vector) and any(guards.told_apart(n) for n in members):
+    if _sums_over(members, lead_vector) and any(guards.select_unrolled(n) for n in members):
         return False  # positions told apart are emitted inside the strip, sums over lanes around it
     orders = [nest.dims, _order(node, inside, lead_vector)]
     for dims in orders:
@@ -137,7 +137,7 @@ def _order_allowed(node: Node, dims: tuple[Atom, ...]) -> bool:
     return roles == sorted(roles)
 
 
-def _finish(nest: _Nest, phase: Phase, device: Device, form: Form) -> LoopGroup:
+def _finish(nest: _Nest, phase: Phase, device: Device, form: Form) -> LoopNest:
     nodes, dims = tuple(nest.nodes), nest.dims
     if len(nodes) == 1:
         ways = ((form.register_tiles, _register_tile), (form.transposed, _transposed))
@@ -147,7 +147,7 @@ def _finish(nest: _Nest, phase: Phase, device: Device, form: Form) -> LoopGroup:
                 return found
     last = max(0, len(dims) - 1)
     if nest.vector is None:
-        return LoopGroup(nodes, dims, 1, last)
+        return LoopNest(nodes, dims, 1, last)
     lanes = lanes_for(nest.nodes, phase.inner_extent(nest.vector), device)
     if any(guards.cuts(n, nest.vector) is None for n in nodes):
         lanes = 1
@@ -156,18 +156,18 @@ def _finish(nest: _Nest, phase: Phase, device: Device, form: Form) -> LoopGroup:
     level = last
     if lanes > 1:
         level = _strip_level(nest, phase)
-    apart = [d for d in phase.whole(dims) if any(d in guards.told_apart(n) for n in nodes)]
+    apart = [d for d in phase.whole(dims) if any(d in guards.select_unrolled(n) for n in nodes)]
     beside = dims[-1 - len(apart) : -1] == tuple(apart) and not _sums_over(nodes, nest.vector)
     if lanes > 1 and apart and level == last and beside:
         level = last - len(apart)
     if level < last and not any(n.reduced for n in nodes):
         lanes = min(lanes, device.vector_bytes // 4)
-    return LoopGroup(nodes, dims, lanes, level)
+    return LoopNest(nodes, dims, lanes, level)
 
 
 def _register_tile(
     node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device
-) -> LoopGroup | None:
+) -> LoopNest | None:
     """Order a contraction's loops as rows, strip, reduction, lanes."""
     tile = register_tile(node)
     if tile is None or tile.lane not in dims or tile.row not in dims:
@@ -183,7 +183,7 @@ def _register_tile(
     rows, chunk = rows_of(tile.row.extent, device), phase.inner_extent(tile.row)
     if chunk % rows:
         rows = rows_of(chunk, device)
-    group = LoopGroup((node,), order, lanes, len(outer) + 1, rows)
+    group = LoopNest((node,), order, lanes, len(outer) + 1, rows)
     padding = padding_of(group, phase)
     if padding is None or padding.line is None:
         return group
@@ -192,7 +192,7 @@ def _register_tile(
 
 def _transposed(
     node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device
-) -> LoopGroup | None:
+) -> LoopNest | None:
     """Order a transposing nest's loops: others, what it is stored along, what it is read along."""
     found = sides(node, device.vector_bytes)
     if found is None or not set(found) <= set(dims):
@@ -206,10 +206,10 @@ def _transposed(
     if len(phase.nodes) > 1 and any(ragged):
         return None
     order = (*(d for d in dims if d not in (read, stored)), stored, read)
-    return LoopGroup((node,), order, lanes, len(dims) - 1, transposed=True)
+    return LoopNest((node,), order, lanes, len(dims) - 1, transposed=True)
 
 
-def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) -> LoopGroup | None:
+def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) -> LoopNest | None:
     """Order the loops of a reduction over overlapping windows as rows, strip, taps, lanes."""
     lane = next((d for d in dims if node.store.stride(d) == 1), None)
     if lane is None or guards.cuts(node, lane) != []:
@@ -226,24 +226,24 @@ def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) ->
     outer = [d for d in dims if d in node.spatial and d not in (window.row, lane)]
     reduced = [d for d in dims if d in node.reduced and d is not window.tap]
     order = (*outer, window.row, *reduced, window.tap, lane)
-    group = LoopGroup((node,), order, lanes, len(outer) + 1, rows, window=window)
+    group = LoopNest((node,), order, lanes, len(outer) + 1, rows, window=window)
     settled = bounds_of(node) is None or padding_of(group, phase) is not None
     return group if settled else None
 
 
-def _with_long_rows(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup:
+def _with_long_rows(group: LoopNest, phase: Phase, device: Device) -> LoopNest:
     """Let the rows of a register tile run on over the atom outside them where all addresses do."""
     if not group.is_product or group.epilogue is not None or group.strip_level < 2:
         return group
     (node,), row = group.nodes, group.dims[group.strip_level - 1]
     outer = group.dims[: group.strip_level - 1]
-    beside = next((d for d in outer if runs_on(node, d, row, phase)), None)
-    if beside is None or row in phase.chunks:
+    along = next((d for d in outer if runs_on(node, d, row, phase)), None)
+    if along is None or row in phase.chunks:
         return group
-    rows = rows_of(phase.inner_extent(beside) * row.extent, device)
-    dims = tuple(d for d in group.dims if d is not beside)
+    rows = rows_of(phase.inner_extent(along) * row.extent, device)
+    dims = tuple(d for d in group.dims if d is not along)
     level = group.strip_level - 1
-    return replace(group, dims=dims, strip_level=level, rows=rows, beside=beside)
+    return replace(group, dims=dims, strip_level=level, rows=rows, flattened_outer=along)
 
 
 def _strip_level(nest: _Nest, phase: Phase) -> int:

@@ -16,7 +16,7 @@ from ...kernel_ir.expr import dtype_bytes
 from ..cost.beyond_cache import streaming_inputs, write_allocated
 from ..cost.limits import tile_limit
 from ..facts.next_tile import first_read, next_tile_of, sweeper
-from ..plan.kernel_plan import LoopGroup, Phase, Plan
+from ..plan.kernel_plan import LoopNest, Phase, Plan
 from ..plan.memory import NextTilePrefetch
 
 # Of a register tile, per line that it writes: with fewer, asking takes longer than waiting. 1x1
@@ -49,7 +49,7 @@ def next_tile_prefetches(phase: Phase, plan: Plan, device: Device) -> list[NextT
     return out
 
 
-def _has_steps_to_spare(group: LoopGroup) -> bool:
+def _has_steps_to_spare(group: LoopNest) -> bool:
     """Return whether a register tile takes several steps for each line that it writes."""
     dtype = group.nodes[0].stage.out.dtype
     lines = group.rows * group.lanes * dtype_bytes(dtype) // LINE_BYTES

@@ -26,7 +26,7 @@ from ..plan.kernel_plan import Guard, Phase, Plan
 from .forms import APART, JUDGED, PHASES, STREAMING, TOGETHER, USUAL, Form
 from .loop_nests import group_loops
 from .streamed_stores import streamed_results
-from .streaming_planner import plan_online
+from .streaming_planner import plan_streaming
 from .tile_sharing import shared_tiles
 from .tiling import Tiling, choose_tiling
 
@@ -48,10 +48,10 @@ def plan_reading(reading: Reading, device: Device, form: Form = USUAL) -> Plan |
         return "no result is read"
     if reading.ways is not None:
         return _guarded(reading, device, form)
-    online = None
+    streaming = None
     if form.attention != PHASES:
-        online = plan_online(reading.attention, device, always=form.attention == STREAMING)
-    return plan_space(reading.space, device, form) if online is None else online
+        streaming = plan_streaming(reading.attention, device, always=form.attention == STREAMING)
+    return plan_space(reading.space, device, form) if streaming is None else streaming
 
 
 def _guarded(reading: Reading, device: Device, form: Form) -> Plan | str:
@@ -257,7 +257,12 @@ def _strips_cost_more(
 
 def _phase(nodes: list[Node], tiling: Tiling, space: Space, device: Device, form: Form) -> Phase:
     draft = Phase(
-        tuple(nodes), tiling.tile, tiling.chunks, (), tiling.partial, walked=tiling.walked
+        tuple(nodes),
+        tiling.tile,
+        tiling.chunks,
+        (),
+        tiling.partial,
+        serial_tile_axis=tiling.serial_tile_axis,
     )
     return replace(draft, groups=group_loops(draft.nodes, space, draft, device, form))
 

@@ -5,7 +5,7 @@ prefetchers fall idle. The next nest that walks an input's elements asks for the
 it. A tile that fills the cache would be pushed out of it by the next one, and a kernel of one pass
 has no such nest: the nest that reads first then asks a few KiB ahead, for arithmetic fills the
 reorder buffer and loads behind it start too late. `scripts/bench_memory.py --sizes memory` shows
-what each gains once `LoopGroup.fetches` is left empty. A product asks for what its lanes read some
+what each gains once `LoopNest.fetches` is left empty. A product asks for what its lanes read some
 steps later, wherever that is, or for the next panel.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from ...analysis.iteration_space import Access
 from ...kernel_ir.expr import Tensor, dtype_bytes
 from ..facts.next_tile import first_read, reads_of, tile_step, walks
-from ..plan.kernel_plan import LoopGroup, Phase
+from ..plan.kernel_plan import LoopNest, Phase
 from ..plan.memory import TO_L1, Fetch
 
 _REACH_BYTES = 8 << 10
@@ -33,7 +33,7 @@ _ROW_STEPS = 2 * _STEPS
 
 
 def fetches(
-    group: LoopGroup,
+    group: LoopNest,
     phase: Phase,
     inputs: tuple[Tensor, ...],
     tensors: Sequence[Tensor],
@@ -67,13 +67,13 @@ def fetches(
     return out
 
 
-def _panel_step(access: Access, group: LoopGroup) -> int:
+def _panel_step(access: Access, group: LoopNest) -> int:
     """Return the distance to the next panel that a register tile walks, 0 if it has but one."""
     outside = [d for d in group.dims[: group.strip_level] if access.stride(d)]
     return access.stride(outside[-1]) if outside else 0
 
 
-def _steps_ahead(group: LoopGroup, inputs: tuple[Tensor, ...]) -> list[Fetch]:
+def _steps_ahead(group: LoopNest, inputs: tuple[Tensor, ...]) -> list[Fetch]:
     """Return what a product fetches along its lanes: at the end of a panel, of the next.
 
     A product of a single row fetches panels alone: other sums may be of anything.

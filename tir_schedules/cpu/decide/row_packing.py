@@ -17,11 +17,11 @@ from ...kernel_ir.expr import dtype_bytes
 from ..facts.epilogues import values_of_rows
 from ..facts.padding import bounds_of
 from ..facts.row_packing import packable, row_stride
-from ..plan.kernel_plan import LoopGroup, Phase
+from ..plan.kernel_plan import LoopNest, Phase
 from .row_blocks import WIDE_REGISTERS, collide, registers_across, rows_of, wide_lanes
 
 
-def with_rows_apart(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup:
+def with_rows_apart(group: LoopNest, phase: Phase, device: Device) -> LoopNest:
     """Return a register tile whose rows do not collide: the same if they don't, or wide, or packed.
 
     Wide are those of whole strips of twice the lanes, without the borders of an image.
@@ -39,7 +39,7 @@ def with_rows_apart(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup
     return replace(group, packed=load) if packs else group
 
 
-def _wide(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup | None:
+def _wide(group: LoopNest, phase: Phase, device: Device) -> LoopNest | None:
     """Return a register tile of few and wide rows, None if they fill no strips in a tile."""
     (node,), lane = group.nodes, group.dims[-1]
     lanes = wide_lanes(node.stage.value.dtype, device)
@@ -47,8 +47,8 @@ def _wide(group: LoopGroup, phase: Phase, device: Device) -> LoopGroup | None:
         return None
     row, reads = group.dims[group.strip_level - 1], 0
     count = phase.inner_extent(row)
-    if group.beside is not None:
-        count *= phase.inner_extent(group.beside)
+    if group.flattened_outer is not None:
+        count *= phase.inner_extent(group.flattened_outer)
     if group.epilogue is not None:
         reads = values_of_rows(group.epilogue, row, lane)
     rows = rows_of(count, device, reads, registers=WIDE_REGISTERS)

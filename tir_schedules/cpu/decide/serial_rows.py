@@ -18,7 +18,7 @@ from .row_blocks import rows_of
 _SHARE = 8  # of L2, what the widest result for the rows at hand may take
 
 
-def walked_rows(
+def serial_rows(
     nodes: Sequence[Node], tile: Sequence[Atom], space: Space, device: Device
 ) -> tuple[Atom, int] | None:
     """Return the atom that tiles of these nodes walk and how much of it at a time, None if none.
@@ -36,7 +36,7 @@ def walked_rows(
     if not once or any(row in n.reduced for n in nodes):
         return None
     edges = [e for n in nodes for e in space.incoming.get(id(n), ())]
-    if any(row in e.loose for e in edges if id(e.producer) in along):
+    if any(row in e.unaligned for e in edges if id(e.producer) in along):
         return None
     if any(id(e.producer) in along and id(e.consumer) in once for e in edges):
         return None

@@ -14,7 +14,7 @@ from ..cost.limits import tile_limit
 from ..facts.deinterleave import deinterleave_of
 from ..facts.division import by_reciprocal
 from ..facts.next_tile import sweeper
-from ..plan.kernel_plan import Guard, LoopGroup, Phase, Plan
+from ..plan.kernel_plan import Guard, LoopNest, Phase, Plan
 from ..plan.memory import Fetch, NextTilePrefetch
 from .next_tile_prefetch import next_tile_prefetches
 from .prefetch import fetches
@@ -40,7 +40,7 @@ def _phase(phase: Phase, plan: Plan, device: Device) -> Phase:
     others = [t for t in streaming if id(t) not in spread]
     limit = tile_limit(device)
 
-    def asked(group: LoopGroup) -> tuple[Fetch, ...]:
+    def asked(group: LoopNest) -> tuple[Fetch, ...]:
         return tuple(fetches(group, phase, plan.space.kernel.inputs, others, limit))
 
     groups = tuple(_nest(g, asked, g is sweeper(phase), ahead, device) for g in phase.groups)
@@ -55,12 +55,12 @@ def _phase(phase: Phase, plan: Plan, device: Device) -> Phase:
 
 
 def _nest(
-    group: LoopGroup,
-    asked: Callable[[LoopGroup], tuple[Fetch, ...]],
+    group: LoopNest,
+    asked: Callable[[LoopNest], tuple[Fetch, ...]],
     sweeps: bool,
     ahead: tuple[NextTilePrefetch, ...],
     device: Device,
-) -> LoopGroup:
+) -> LoopNest:
     reciprocals, behind = by_reciprocal(device.vector_bytes), group.epilogue
     if behind is not None:
         behind = replace(behind, fetches=asked(behind), reciprocals=reciprocals)

@@ -1,4 +1,4 @@
-"""The plan of attention in its online form, where its rows of scores are long."""
+"""The plan of attention in its streaming form, where its rows of scores are long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...patterns.match_attention import Attention
 from ..cost.limits import most_tasks, region_ns
 from ..cost.streaming_latency import compute_ns
 from ..plan.kernel_plan import Plan
-from .streaming_tiles import online_tiles
+from .streaming_tiles import streaming_tiles
 
 # Under a causal mask 12 heads of size 64 take 0.70 ms in blocks and 0.86 in whole rows of 256 keys,
 # 2.4 and 3.2 of 512 (2 threads, rocketlake-class); 512 with a bias that hides nothing 3.6 and 3.2.
@@ -19,7 +19,7 @@ _CAUSAL_SHARE = 4  # of `online_keys`, from which attention goes in blocks if ke
 logger = logging.getLogger("tvm_stitch.schedule")
 
 
-def plan_online(attention: Attention | str, device: Device, always: bool = False) -> Plan | None:
+def plan_streaming(attention: Attention | str, device: Device, always: bool = False) -> Plan | None:
     """Return the plan of attention whose rows of scores are too long to be looked at whole.
 
     Or of any attention, always.
@@ -29,7 +29,7 @@ def plan_online(attention: Attention | str, device: Device, always: bool = False
         return None
     if not always and attention.key.extent < _least_keys(attention, device):
         return None
-    form = online_tiles(attention, device)
+    form = streaming_tiles(attention, device)
     if isinstance(form, str):
         logger.debug("attention in whole rows: %s", form)
         return None
@@ -41,7 +41,7 @@ def plan_online(attention: Attention | str, device: Device, always: bool = False
         min(form.all_tiles, most_tasks(device)),
         vector_bytes=device.vector_bytes,
         tile_bytes=form.tile_bytes,
-        online=form,
+        streaming=form,
     )
 
 

@@ -1,4 +1,4 @@
-"""Choose the tiles of attention in its online form, where it has one."""
+"""Choose the tiles of attention in its streaming form, where it has one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...patterns.match_attention import Attention
 from ..facts.register_file import most_rows
 from ..facts.register_tile import lanes_of
 from ..facts.streaming import are_transposed, refuse_streaming
-from ..plan.streaming_attention import Online
+from ..plan.streaming_attention import StreamingAttention
 from .row_blocks import LEAST_ROWS, block_cost
 
 _SCORES_SHARE = 2  # of L1, what the scores of a block of rows take
@@ -19,8 +19,8 @@ _ROW_BLOCKS = 8  # of a tile: keys are packed once for all of them
 _PACKING = 3.0  # what that takes, in rows
 
 
-def online_tiles(at: Attention, device: Device) -> Online | str:
-    """Return the tiles of an attention, or why the online form does not compute it well."""
+def streaming_tiles(at: Attention, device: Device) -> StreamingAttention | str:
+    """Return the tiles of an attention, or why the streaming form does not compute it well."""
     if at.row.extent < LEAST_ROWS:
         return "too few rows for a register tile"
     if (reason := refuse_streaming(at)) is not None:
@@ -32,7 +32,9 @@ def online_tiles(at: Attention, device: Device) -> Online | str:
     masked = why_none_hidden(at) is None
     block_keys = max(lanes, min(most, at.key.extent) // lanes * lanes)
     columns = lanes_of(device, at.column.extent, at.dtype)
-    form = Online(at, rows, blocks, block_keys, lanes, columns, wide, are_transposed(at), masked)
+    form = StreamingAttention(
+        at, rows, blocks, block_keys, lanes, columns, wide, are_transposed(at), masked
+    )
     if form.tile_bytes > device.l2_bytes // 2:
         return f"a tile needs {form.tile_bytes} bytes, more than half of L2"
     return form

@@ -15,7 +15,7 @@ from ..facts.windows import window_of
 from .forms import USUAL, Form
 from .product_tiles import tile_atoms
 from .row_chains import even_rows
-from .serial_rows import walked_rows
+from .serial_rows import serial_rows
 from .store_queue import tiles_at_once
 from .whole_rows import whole_rows
 
@@ -32,13 +32,13 @@ _TAPS_SHARE = 3  # of L1, what the taps of a window may take
 class Tiling:
     """Atoms that number tiles, the sizes of split ones, and nodes left with partial results.
 
-    The last atom is a loop inside each tile if it is `walked`.
+    The last atom is a loop inside each tile if it is `serial_tile_axis`.
     """
 
     tile: tuple[Atom, ...]
     chunks: dict[Atom, int]
     partial: tuple[Node, ...] = ()
-    walked: Atom | None = None
+    serial_tile_axis: Atom | None = None
 
     def tiles(self) -> int:
         return math.prod(
@@ -48,7 +48,7 @@ class Tiling:
 
     def numbering(self) -> tuple[Atom, ...]:
         """Return the atoms that tell tiles apart, without the one that a tile walks."""
-        return tuple(a for a in self.tile if a is not self.walked)
+        return tuple(a for a in self.tile if a is not self.serial_tile_axis)
 
 
 def choose_tiling(nodes: list[Node], space: Space, device: Device, form: Form = USUAL) -> Tiling:
@@ -56,12 +56,12 @@ def choose_tiling(nodes: list[Node], space: Space, device: Device, form: Form = 
     tiling = _apart(nodes, space, device, form)
     found = None
     if form.serial_axis and not tiling.partial:
-        found = walked_rows(nodes, tiling.tile, space, device)
+        found = serial_rows(nodes, tiling.tile, space, device)
     if found is None:
         return tiling
     row, rows = found
     return replace(
-        tiling, tile=(*tiling.tile, row), chunks={**tiling.chunks, row: rows}, walked=row
+        tiling, tile=(*tiling.tile, row), chunks={**tiling.chunks, row: rows}, serial_tile_axis=row
     )
 
 
@@ -69,9 +69,9 @@ def _apart(nodes: list[Node], space: Space, device: Device, form: Form) -> Tilin
     mine = {id(n) for n in nodes}
     into = (e for n in nodes for e in space.incoming.get(id(n), ()))
     inner_edges = [e for e in into if id(e.producer) in mine]
-    loose = {a for e in inner_edges for a in e.loose}
+    unaligned = {a for e in inner_edges for a in e.unaligned}
     lead = max(nodes, key=lambda n: n.stage.domain)
-    common = [a for a in lead.spatial if all(a in n.spatial for n in nodes) and a not in loose]
+    common = [a for a in lead.spatial if all(a in n.spatial for n in nodes) and a not in unaligned]
     even = even_rows(nodes, common, device) if form.register_tiles else None
     if even is not None:
         return Tiling(*even)
@@ -89,7 +89,7 @@ def _apart(nodes: list[Node], space: Space, device: Device, form: Form) -> Tilin
         return _past_the_store_queue(tiling, inner_edges, wanted)
     split = None
     if form.partial_sums:
-        split = _reduction_tiling(nodes, inner_edges, common, lead, loose, wanted)
+        split = _reduction_tiling(nodes, inner_edges, common, lead, unaligned, wanted)
     if split is not None and split.tiles() >= 4 * tiling.tiles():
         return split
     return tiling
@@ -190,11 +190,11 @@ def _reduction_tiling(
     inner_edges: list[Edge],
     common: list[Atom],
     lead: Node,
-    loose: set[Atom],
+    unaligned: set[Atom],
     wanted: int,
 ) -> Tiling | None:
     """Split one reduced atom among tiles: rfactor, with the partial results combined later."""
-    candidates = [a for a in lead.atoms if a.extent > 1 and a not in loose and a not in common]
+    candidates = [a for a in lead.atoms if a.extent > 1 and a not in unaligned and a not in common]
     candidates = [a for a in candidates if all(a in n.atoms for n in nodes)]
     candidates.sort(key=lambda a: -_largest_stride(lead, a))
     wide = [a for a in candidates if a.extent >= wanted] or candidates

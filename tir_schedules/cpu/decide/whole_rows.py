@@ -70,7 +70,7 @@ def _panels(lead: Node, product: RegisterTile, nodes: list[Node], space: Space) 
         edges = [e for e in space.incoming.get(id(node), ()) if id(e.producer) in behind]
         if edges:
             behind.add(id(node))
-        if any(panel in e.loose for e in edges):
+        if any(panel in e.unaligned for e in edges):
             return None
         if panel not in node.spatial and (edges or id(node.stage.out) in outputs):
             return None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
-from ..plan.kernel_plan import LoopGroup
+from ..plan.kernel_plan import LoopNest
 from .combiners import combine, identity
 from .expr import INDEX, cast
 from .storage import Storage, total
 
 
-def emit_combine(group: LoopGroup, storage: Storage) -> tirx.Stmt:
+def emit_combine(group: LoopNest, storage: Storage) -> tirx.Stmt:
     """Emit `for strip: acc = identity; for piece: acc += partial[piece]; out = acc`."""
     node = group.nodes[0]
     buffer, pieces = storage.partials[id(node)]

@@ -259,7 +259,7 @@ class NestEmitter:
         window = self._nest.group.window
         if window is not None and atom is window.tap:
             emit = functools.partial(self._points.emit, width, start)
-        if atom in self._nest.told_apart:
+        if atom in self._nest.select_unrolled:
             return self._one_by_one(atom, emit)
         bounds = known_bounds(self._nest, atom, inside)
         dynamic = [b for b in bounds if self._nest.padding.line not in b.atoms]

@@ -10,7 +10,7 @@ from ...analysis.iteration_space import Atom, Node, Space
 from ...kernel_ir.expr import Expr
 from ..facts import guards
 from ..facts.padding import padding_of
-from ..plan.kernel_plan import LoopGroup, Phase
+from ..plan.kernel_plan import LoopNest, Phase
 from .expr import INDEX
 from .storage import Position, Storage, total
 
@@ -37,7 +37,7 @@ class Reduce:
 
 
 class Nest:
-    """A `LoopGroup` at one tile position.
+    """A `LoopNest` at one tile position.
 
     `rows` are emitted together, those of them that are `active`; `row` is the one at hand. On a
     padded line the first of them is at `line_start`, or some blocks behind where the same taps
@@ -48,16 +48,16 @@ class Nest:
         self,
         space: Space,
         phase: Phase,
-        group: LoopGroup,
+        group: LoopNest,
         storage: Storage,
         outer: dict[Atom, ir.Expr],
     ) -> None:
         self.phase, self.group, self.storage = phase, group, storage
         self._space, self._outer = space, outer
-        loose = {(id(e.producer), id(e.consumer)): e.loose for e in space.edges}
-        self.position = Position(phase, outer, loose)
-        if group.beside is not None:
-            self.position.loops[group.beside] = tirx.IntImm(INDEX, 0)
+        unaligned = {(id(e.producer), id(e.consumer)): e.unaligned for e in space.edges}
+        self.position = Position(phase, outer, unaligned)
+        if group.flattened_outer is not None:
+            self.position.loops[group.flattened_outer] = tirx.IntImm(INDEX, 0)
         self.dims = group.dims
         self.vector = group.dims[-1] if group.dims else None
         self.strip_at = group.strip_level if group.dims else 0
@@ -67,7 +67,9 @@ class Nest:
         self.rows, self.row, self.line_start = 1, 0, 0
         self.active: tuple[int, ...] = (0,)
         self.padding = padding_of(group, phase)
-        self.told_apart = set(phase.whole(a for n in group.nodes for a in guards.told_apart(n)))
+        self.select_unrolled = set(
+            phase.whole(a for n in group.nodes for a in guards.select_unrolled(n))
+        )
 
     def behind(self) -> Nest | None:
         """Return the nest of the group's epilogue, if it has one."""
@@ -147,7 +149,7 @@ class Nest:
 
         A rest is its first row, its rows, and in which tiles it is: None for all.
         """
-        beside, rows = self.group.beside, self.group.rows
+        beside, rows = self.group.flattened_outer, self.group.rows
         along, step = (row, 1) if beside is None else (beside, row.extent)
         extent, chunk = self.extent(along), self.phase.inner_extent(along)
         last = along.extent // chunk

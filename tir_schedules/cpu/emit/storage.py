@@ -71,7 +71,7 @@ class Storage:
         self._flat[id(tensor)] = self._allocate(tensor.name, tensor.elements, tensor.dtype)
         return self._flat[id(tensor)]
 
-    def beside(self, plan: Plan) -> Storage:
+    def another(self, plan: Plan) -> Storage:
         """Return the storage of another plan for the same parameters."""
         other = Storage(plan)
         for tensor in self._plan.space.kernel.params:
@@ -144,7 +144,7 @@ class Storage:
         """
         used = {a for a, stride in access.strides.items() if stride} | access.opaque_atoms
         home = self._home.get(id(load.tensor))
-        if not self.is_flat(load.tensor) and position.loose(home, reader):
+        if not self.is_flat(load.tensor) and position.unaligned(home, reader):
             axes = {n.axis for i in load.index for n in walk(i) if isinstance(n, AxisRef)}
             used |= {a for axis in axes for a, _ in reader.digits[axis]}
         return used
@@ -221,18 +221,18 @@ class Storage:
     def _local(
         self, load: Load, reader: Node, position: Position, emit: Callable[[Expr], ir.Expr]
     ) -> ir.Expr:
-        """Address a tile buffer: shared atoms by their position, loose dimensions by index."""
+        """Address a tile buffer: shared atoms by their position, unaligned dimensions by index."""
         layout, node = self._layout[id(load.tensor)], self._home[id(load.tensor)]
-        loose = position.loose(node, reader)
+        unaligned = position.unaligned(node, reader)
         split = self._splits.get(id(load.tensor))
-        parts = [(s, position.inner(a)) for a, s in layout.items() if a not in loose]
+        parts = [(s, position.inner(a)) for a, s in layout.items() if a not in unaligned]
         for expr, home in zip(load.index, node.stage.out_index, strict=True):
             terms = normalize(home).terms
             base = terms[0].base if terms else None
             if not isinstance(base, Axis):
                 continue
             digits = [a for a, _ in node.digits[base] if a in layout]
-            if not digits or digits[-1] not in loose:
+            if not digits or digits[-1] not in unaligned:
                 continue
             if split is not None and digits[-1] is split.atom:
                 whole, rest = (cast(emit(part), INDEX) for part in split.apart(expr))
@@ -249,9 +249,9 @@ class Position:
         self,
         phase: Phase,
         outer: dict[Atom, ir.Expr],
-        loose: dict[tuple[int, int], frozenset[Atom]],
+        unaligned: dict[tuple[int, int], frozenset[Atom]],
     ) -> None:
-        self._phase, self.outer, self._loose = phase, outer, loose
+        self._phase, self.outer, self._unaligned = phase, outer, unaligned
         self.loops: dict[Atom, ir.Expr] = {}
 
     def inner(self, atom: Atom) -> ir.Expr:
@@ -267,9 +267,9 @@ class Position:
             return self.outer[atom]
         return self.inner(atom)
 
-    def loose(self, producer: Node, reader: Node) -> frozenset[Atom]:
+    def unaligned(self, producer: Node, reader: Node) -> frozenset[Atom]:
         """Return the producer's atoms that `reader` takes at any position."""
-        return self._loose.get((id(producer), id(reader)), frozenset())
+        return self._unaligned.get((id(producer), id(reader)), frozenset())
 
 
 def stored(dtype: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...analysis.iteration_space import Atom, Node, Space
 from ...kernel_ir.expr import Axis, Load
 from ...kernel_ir.index import normalize
-from ..plan.kernel_plan import LoopGroup, Phase, buffer_atoms
+from ..plan.kernel_plan import LoopNest, Phase, buffer_atoms
 from ..plan.memory import Deinterleave
 
 _WAYS = (2, 4)  # powers of two, as the lanes of a register are
@@ -32,7 +32,7 @@ def deinterleave_of(node: Node, phase: Phase, space: Space) -> Deinterleave | No
     return Deinterleave(atoms[-1], ways.pop()) if len(ways) == 1 and ways <= set(_WAYS) else None
 
 
-def _lane_step(load: Load, reader: Node, group: LoopGroup, home: Node, line: Atom) -> int | None:
+def _lane_step(load: Load, reader: Node, group: LoopNest, home: Node, line: Atom) -> int | None:
     """Return how far apart on its line the lanes of a reader are, None if not only there."""
     last = load.index[-1]
     base = normalize(home.stage.out_index[-1]).terms

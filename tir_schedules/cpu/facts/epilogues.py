@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from ...analysis.iteration_space import Atom, Node, Space
 from ...kernel_ir.expr import dtype_bytes
-from ..plan.kernel_plan import LoopGroup
+from ..plan.kernel_plan import LoopNest
 from . import guards
 from .register_tile import register_tile
 
 
-def values_of_rows(epilogue: LoopGroup, row: Atom, lane: Atom) -> int:
+def values_of_rows(epilogue: LoopNest, row: Atom, lane: Atom) -> int:
     """Return how many values an epilogue reads that are one for all lanes of a row."""
     reads = {
         (id(a.tensor), a.index)
@@ -22,7 +22,7 @@ def values_of_rows(epilogue: LoopGroup, row: Atom, lane: Atom) -> int:
     return len(reads)
 
 
-def may_follow(group: LoopGroup, tile: LoopGroup, space: Space, vector_bytes: int) -> bool:
+def may_follow(group: LoopNest, tile: LoopNest, space: Space, vector_bytes: int) -> bool:
     """Return whether a nest may take the accumulators of the register tile before it."""
     if tile.rows == 1 or tile.epilogue is not None or group.lanes == 1:
         return False
@@ -67,4 +67,4 @@ def turns(nodes: Sequence[Node], row: Atom, lane: Atom, vector_bytes: int) -> bo
 def _read_alone(product: Node, nodes: Sequence[Node], space: Space) -> bool:
     """Return whether nodes are all that reads a product, each point of it at its place."""
     edges = [e for e in space.edges if e.producer is product]
-    return all(any(e.consumer is n for n in nodes) and not e.loose for e in edges)
+    return all(any(e.consumer is n for n in nodes) and not e.unaligned for e in edges)

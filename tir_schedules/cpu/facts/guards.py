@@ -38,7 +38,7 @@ def cuts(node: Node, atom: Atom) -> list[int] | None:
 
 
 @functools.lru_cache(maxsize=1 << 12)
-def told_apart(node: Node) -> tuple[Atom, ...]:
+def select_unrolled(node: Node) -> tuple[Atom, ...]:
     """Return the short atoms whose positions have expressions of their own, chosen by a Select."""
     chains = (e for e in node.stage.operations if len(branches(e)) > 1)
     conditions = [e.args[0] for e in chains]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...analysis.iteration_space import Node, Space
 from ...kernel_ir.expr import Tensor
-from ..plan.kernel_plan import LoopGroup, Phase, buffer_bytes, most_alive
+from ..plan.kernel_plan import LoopNest, Phase, buffer_bytes, most_alive
 
 
 def cross_phase(space: Space, phases: Sequence[Phase]) -> tuple[Tensor, ...]:
@@ -25,7 +25,7 @@ def cross_phase(space: Space, phases: Sequence[Phase]) -> tuple[Tensor, ...]:
 def combine_phase(partial: Sequence[Node], lanes: Sequence[int]) -> Phase:
     """Return the phase that adds up partial results: spatial loops only, one nest a node."""
     groups = tuple(
-        LoopGroup((node,), node.spatial, width, max(0, len(node.spatial) - 1))
+        LoopNest((node,), node.spatial, width, max(0, len(node.spatial) - 1))
         for node, width in zip(partial, lanes, strict=True)
     )
     return Phase(tuple(partial), (), {}, groups, combine=tuple(partial))

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from ...analysis.iteration_space import Access
 from ...device import LINE_BYTES
 from ...kernel_ir.expr import Tensor, dtype_bytes
-from ..plan.kernel_plan import LoopGroup, Phase
+from ..plan.kernel_plan import LoopNest, Phase
 from ..plan.memory import NextTilePrefetch
 
 
-def sweeper(phase: Phase) -> LoopGroup | None:
+def sweeper(phase: Phase) -> LoopNest | None:
     """Return the nest that fetches for the next tile: the last product, if its sums are one loop.
 
     That is over the whole depth, and not one of packed rows.
     """
     products = [g for g in phase.groups if g.is_product]
-    if not products or products[-1].strip_level != 1 or products[-1].beside is not None:
+    if not products or products[-1].strip_level != 1 or products[-1].flattened_outer is not None:
         return None
     inside = products[-1].dims[1:-1]
     whole = len(inside) == 1 and inside[0] not in phase.chunks
     return products[-1] if whole and products[-1].packed is None else None
 
 
-def next_tile_of(access: Access, group: LoopGroup, phase: Phase) -> NextTilePrefetch | None:
+def next_tile_of(access: Access, group: LoopNest, phase: Phase) -> NextTilePrefetch | None:
     ahead = tile_step(access, phase)
     rows = any(a is access for n in group.nodes for a in n.reads.values())
     if not ahead or (rows and access.stride(group.dims[0])):
@@ -48,16 +48,16 @@ def tile_step(access: Access, phase: Phase) -> int:
     return access.stride(moving[-1]) * phase.chunks.get(moving[-1], 1)
 
 
-def first_read(groups: Sequence[LoopGroup], tensor: Tensor) -> Access | None:
+def first_read(groups: Sequence[LoopNest], tensor: Tensor) -> Access | None:
     """Return how the first of some nests that reads a tensor does."""
     return next((a for g in groups for a in reads_of(g) if a.tensor is tensor), None)
 
 
-def reads_of(group: LoopGroup) -> list[Access]:
+def reads_of(group: LoopNest) -> list[Access]:
     return [a for n in group.nodes for a in n.reads.values()]
 
 
-def walks(access: Access, group: LoopGroup, phase: Phase) -> bool:
+def walks(access: Access, group: LoopNest, phase: Phase) -> bool:
     """Return whether a nest's innermost loop, if it has any, walks an access in order."""
     moving = {a for a in access.strides if access.stride(a) and a not in phase.tile}
     if access.opaque or not moving <= set(group.dims):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ...analysis.iteration_space import Access, Atom, Node
 from ...kernel_ir.expr import Tensor
-from ..plan.kernel_plan import LoopGroup, Phase, Plan
+from ..plan.kernel_plan import LoopNest, Phase, Plan
 
 
 @dataclass(frozen=True, order=True)
@@ -27,8 +27,8 @@ def refuse_overwrite(plan: Plan, operand: Tensor, result: Tensor) -> str | None:
     """Return why the kernel may not write `result` to the memory of `operand`, or None."""
     if (operand.shape, operand.dtype) != (result.shape, result.dtype):
         return f"{operand} and {result} are of different types"
-    if plan.online is not None:
-        return "online attention is not in loop nests"
+    if plan.streaming is not None:
+        return "streaming attention is not in loop nests"
     if any(t is result for t in plan.streamed):
         return "it is stored past the caches"
     writers = [n for n in plan.space.nodes if n.stage.out is result]
@@ -100,7 +100,7 @@ def _is_reduced(node: Node, phase: Phase) -> bool:
     return any(a.extent > 1 for a in phase.inside(node.reduced))
 
 
-def refuse_nest(group: LoopGroup, writer: Node, phase: Phase) -> str | None:
+def refuse_nest(group: LoopNest, writer: Node, phase: Phase) -> str | None:
     """Return why a nest may come to a point that it has written again, or None."""
     if group.transposed:
         return "blocks of a transpose overlap"

@@ -17,7 +17,7 @@ from ...analysis.limits import MOST_TAPS
 from ...analysis.padded_sum import padded_sum
 from ...kernel_ir.expr import Axis, Expr, Op, Term
 from ...kernel_ir.index import scaled
-from ..plan.kernel_plan import LoopGroup, Phase
+from ..plan.kernel_plan import LoopNest, Phase
 from .guards import difference
 
 
@@ -92,7 +92,7 @@ class Padding:
         )
 
 
-def padding_of(group: LoopGroup, phase: Phase) -> Padding | None:
+def padding_of(group: LoopNest, phase: Phase) -> Padding | None:
     """Return the padding that a nest's loops can settle, None if there is none such."""
     if len(group.nodes) != 1 or group.lanes == 1 or group.strip_level >= len(group.dims) - 1:
         return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...analysis.iteration_space import Access, Atom
 from ...device import LINE_BYTES
 from ...kernel_ir.expr import Load, dtype_bytes
-from ..plan.kernel_plan import LoopGroup, Phase, buffer_atoms, buffer_stride
+from ..plan.kernel_plan import LoopNest, Phase, buffer_atoms, buffer_stride
 
 
-def packable(group: LoopGroup, phase: Phase) -> Load | None:
+def packable(group: LoopNest, phase: Phase) -> Load | None:
     """Return what a register tile reads row by row, some lines of each, None if it can't be packed.
 
     Whole lines are read: all of them must be elements of the tensor, along the whole depth.

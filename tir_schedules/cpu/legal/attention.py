@@ -7,14 +7,14 @@ from ...patterns.attention_masks import why_none_hidden
 from ...patterns.match_attention import Attention
 from ..facts.streaming import are_transposed, refuse_streaming
 from ..plan.decisions import AttentionDecisions
-from ..plan.streaming_attention import Online
+from ..plan.streaming_attention import StreamingAttention
 
 _MOST_ROWS = 32  # of a register tile, emitted one after the other
 
 
 def streaming_form(
     attention: Attention | str, decided: AttentionDecisions, vector_bytes: int
-) -> Online | str:
+) -> StreamingAttention | str:
     """Return attention in tiles of these sizes, or why it can't run so."""
     if isinstance(attention, str):
         return attention
@@ -23,7 +23,7 @@ def streaming_form(
         return reason
     if decided.skips and (why := why_none_hidden(attention)) is not None:
         return why
-    return Online(
+    return StreamingAttention(
         attention,
         decided.rows,
         decided.blocks,

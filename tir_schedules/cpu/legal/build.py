@@ -28,7 +28,7 @@ from ..plan.decisions import (
     NestDecisions,
     PhaseDecisions,
 )
-from ..plan.kernel_plan import Guard, LoopGroup, Phase, Plan
+from ..plan.kernel_plan import Guard, LoopNest, Phase, Plan
 from ..plan.memory import Fetch
 from .attention import streaming_form
 from .memory import refuse_memory, refuse_streamed
@@ -81,7 +81,7 @@ def _alone(reading: Reading, decisions: Decisions, vector_bytes: int) -> Plan:
             decisions.tasks,
             vector_bytes=vector_bytes,
             tile_bytes=form.tile_bytes,
-            online=form,
+            streaming=form,
         )
     space = reading.space
     return _Builder(space, vector_bytes).plan(decisions)
@@ -143,7 +143,7 @@ class _Builder:
             raise Illegal("no axis of the tiles is a loop in each")
         partial = self._nodes(decided.partial)
         walked = tile[-1] if decided.serial else None
-        phase = Phase(nodes, tile, chunks, (), partial, walked=walked)
+        phase = Phase(nodes, tile, chunks, (), partial, serial_tile_axis=walked)
         groups = tuple(self._nest(nest, phase) for nest in decided.nests)
         return replace(phase, groups=groups)
 
@@ -153,7 +153,7 @@ class _Builder:
             raise Illegal("the lanes that add up partial sums are a power of two for each")
         return combine_phase(phase.partial, lanes)
 
-    def _nest(self, decided: NestDecisions, phase: Phase) -> LoopGroup:
+    def _nest(self, decided: NestDecisions, phase: Phase) -> LoopNest:
         if decided.form not in FORMS:
             raise Illegal(f"{decided.form} is no form of a nest: {', '.join(FORMS)} are")
         if decided.rows != 1 and decided.form not in (PRODUCT, WINDOW):
@@ -168,7 +168,7 @@ class _Builder:
             window = window_of(nodes[0], dims[-1]) if len(nodes) == 1 and dims else None
             if window is None:
                 raise Illegal("no rows share the lines of a window")
-        group = LoopGroup(
+        group = LoopNest(
             nodes,
             dims,
             decided.lanes,
@@ -206,7 +206,7 @@ class _Builder:
         _refused(refuse_memory(done, space))
         return done
 
-    def _packed(self, group: LoopGroup, decided: NestDecisions, phase: Phase) -> LoopGroup:
+    def _packed(self, group: LoopNest, decided: NestDecisions, phase: Phase) -> LoopNest:
         if not decided.packed:
             return group
         load = packable(group, phase)
@@ -214,7 +214,7 @@ class _Builder:
             raise Illegal("what rows read can't be packed")
         return replace(group, packed=load)
 
-    def _fetching(self, group: LoopGroup, decided: NestDecisions, phase: Phase) -> LoopGroup:
+    def _fetching(self, group: LoopNest, decided: NestDecisions, phase: Phase) -> LoopNest:
         fetches = tuple(
             Fetch(self._access(f.node, f.read), f.ahead, f.cache) for f in decided.fetches
         )

@@ -8,7 +8,7 @@ from ...analysis.iteration_space import Access, Space
 from ...kernel_ir.expr import Tensor, dtype_bytes
 from ..facts.next_tile import sweeper
 from ..facts.streamed_stores import MOST_REGISTERS, may_stream
-from ..plan.kernel_plan import LoopGroup, Phase
+from ..plan.kernel_plan import LoopNest, Phase
 from ..plan.memory import TO_L1, TO_L2, Fetch
 
 _FARTHEST = 1 << 24  # elements: positions are 32-bit
@@ -43,7 +43,7 @@ def refuse_streamed(
     return None
 
 
-def _refuse_fetch(fetch: Fetch, group: LoopGroup, phase: Phase, params: set[int]) -> str | None:
+def _refuse_fetch(fetch: Fetch, group: LoopNest, phase: Phase, params: set[int]) -> str | None:
     access = fetch.access
     if fetch.cache not in (TO_L1, TO_L2) or not 0 < abs(fetch.ahead) <= _FARTHEST:
         return f"{fetch.ahead} elements ahead into cache {fetch.cache}"
@@ -52,7 +52,11 @@ def _refuse_fetch(fetch: Fetch, group: LoopGroup, phase: Phase, params: set[int]
     return None if _is_placed(access, group, phase) else "a nest does not walk what it fetches"
 
 
-def _is_placed(access: Access, group: LoopGroup, phase: Phase) -> bool:
+def _is_placed(access: Access, group: LoopNest, phase: Phase) -> bool:
     """Return whether a nest has a position of each axis of an access."""
-    loops = (*group.dims, *phase.tile, *(() if group.beside is None else (group.beside,)))
+    loops = (
+        *group.dims,
+        *phase.tile,
+        *(() if group.flattened_outer is None else (group.flattened_outer,)),
+    )
     return all(a in loops for a in access.strides)

@@ -11,7 +11,7 @@ from ..facts.epilogues import may_follow
 from ..facts.padding import bounds_of, padding_of
 from ..facts.register_tile import register_tile, runs_on
 from ..facts.transposed import lanes_across, sides
-from ..plan.kernel_plan import LoopGroup, Phase
+from ..plan.kernel_plan import LoopNest, Phase
 
 _MOST_ROWS = 64  # emitted one after the other
 
@@ -23,7 +23,7 @@ def refuse_nests(phase: Phase, space: Space, vector_bytes: int) -> str | None:
 
 
 def _reasons(
-    group: LoopGroup, phase: Phase, space: Space, vector_bytes: int
+    group: LoopNest, phase: Phase, space: Space, vector_bytes: int
 ) -> Iterator[str | None]:
     yield _refuse_loops(group, phase)
     yield _refuse_lanes(group, phase)
@@ -40,10 +40,10 @@ def _reasons(
         yield _refuse_epilogue(group, phase, space, vector_bytes)
 
 
-def _refuse_loops(group: LoopGroup, phase: Phase) -> str | None:
+def _refuse_loops(group: LoopNest, phase: Phase) -> str | None:
     if not group.nodes:
         return "a nest without nodes"
-    loops = [*group.dims, *(() if group.beside is None else (group.beside,))]
+    loops = [*group.dims, *(() if group.flattened_outer is None else (group.flattened_outer,))]
     if len(set(loops)) != len(loops):
         return "an axis is two loops of a nest"
     for node in group.nodes:
@@ -58,7 +58,7 @@ def _refuse_loops(group: LoopGroup, phase: Phase) -> str | None:
     return None
 
 
-def _refuse_lanes(group: LoopGroup, phase: Phase) -> str | None:
+def _refuse_lanes(group: LoopNest, phase: Phase) -> str | None:
     lanes = group.lanes
     if lanes < 1 or lanes & (lanes - 1):
         return f"{lanes} lanes, no power of two"
@@ -81,7 +81,7 @@ def _refuse_lanes(group: LoopGroup, phase: Phase) -> str | None:
     return None
 
 
-def _refuse_order(group: LoopGroup, phase: Phase, space: Space) -> str | None:
+def _refuse_order(group: LoopNest, phase: Phase, space: Space) -> str | None:
     """Return why nodes of a nest may not follow each other at each point, or None."""
     turn = {node: at for at, node in enumerate(group.nodes)}
     inside = {a for node in group.nodes for a in phase.inside(node.atoms)}
@@ -91,14 +91,14 @@ def _refuse_order(group: LoopGroup, phase: Phase, space: Space) -> str | None:
         made = edge.producer
         if turn[made] > turn[edge.consumer]:
             return f"{edge.consumer.stage.name} reads {made.stage.name} before it is made"
-        if made.reduced or edge.loose or not set(made.atoms) >= inside:
+        if made.reduced or edge.unaligned or not set(made.atoms) >= inside:
             return f"{edge.consumer.stage.name} reads other points of {made.stage.name} in one nest"
     return None
 
 
-def _refuse_sums(group: LoopGroup, phase: Phase) -> str | None:
+def _refuse_sums(group: LoopNest, phase: Phase) -> str | None:
     """Return why a nest of single rows can't keep its accumulators where they have to be."""
-    if group.beside is not None:
+    if group.flattened_outer is not None:
         return "rows run on in register tiles alone"
     dims, level, last = group.dims, group.strip_level, max(0, len(group.dims) - 1)
     summed = [n for n in group.nodes if set(n.reduced) & set(dims)]
@@ -109,7 +109,7 @@ def _refuse_sums(group: LoopGroup, phase: Phase) -> str | None:
         if _streams(node, dims, level) and node.stage.out.dtype != node.stage.value.dtype:
             return f"{node.stage.name} would be rounded at each step of its sum"
     if dims and any(dims[-1] in n.reduced for n in summed):
-        if any(guards.told_apart(n) for n in group.nodes):
+        if any(guards.select_unrolled(n) for n in group.nodes):
             return "positions told apart stand inside a sum over lanes"
         if level < last:
             return "strips of summed lanes stand outside other loops"
@@ -129,7 +129,7 @@ def _streams(node: Node, dims: tuple[Atom, ...], strip: int) -> bool:
     return bool(after) and not (strip < len(dims) - 1 and after == (dims[-1],))
 
 
-def _refuse_register_tile(group: LoopGroup, phase: Phase) -> str | None:
+def _refuse_register_tile(group: LoopNest, phase: Phase) -> str | None:
     if len(group.nodes) != 1:
         return "a register tile is of one node"
     (node,) = group.nodes
@@ -144,17 +144,17 @@ def _refuse_register_tile(group: LoopGroup, phase: Phase) -> str | None:
     inside = set(phase.inside(node.reduced))
     if set(dims[level:-1]) != inside:
         return "loops inside a register tile are those of its sum"
-    if group.beside is None:
+    if group.flattened_outer is None:
         return None
     if group.epilogue is not None or row in phase.chunks:
         return "rows that run on over another axis are whole, with nothing behind them"
-    runs = runs_on(node, group.beside, row, phase)
+    runs = runs_on(node, group.flattened_outer, row, phase)
     return None if runs else "rows do not run on over that axis"
 
 
-def _refuse_window(group: LoopGroup, phase: Phase) -> str | None:
+def _refuse_window(group: LoopNest, phase: Phase) -> str | None:
     (node,), window, dims = group.nodes, group.window, group.dims
-    if group.beside is not None:
+    if group.flattened_outer is not None:
         return "rows of a window do not run on"
     if len(dims) < 3 or node.store.stride(dims[-1]) != 1 or guards.cuts(node, dims[-1]) != []:
         return "a window has no lanes that agree and are stored side by side"
@@ -169,8 +169,8 @@ def _refuse_window(group: LoopGroup, phase: Phase) -> str | None:
     return None
 
 
-def _refuse_transposed(group: LoopGroup, phase: Phase, vector_bytes: int) -> str | None:
-    if len(group.nodes) != 1 or group.rows != 1 or group.beside is not None:
+def _refuse_transposed(group: LoopNest, phase: Phase, vector_bytes: int) -> str | None:
+    if len(group.nodes) != 1 or group.rows != 1 or group.flattened_outer is not None:
         return "a transposed nest is of one node, in blocks of lanes"
     (node,) = group.nodes
     found = sides(node, vector_bytes)
@@ -187,7 +187,7 @@ def _refuse_transposed(group: LoopGroup, phase: Phase, vector_bytes: int) -> str
     return None
 
 
-def _refuse_epilogue(group: LoopGroup, phase: Phase, space: Space, vector_bytes: int) -> str | None:
+def _refuse_epilogue(group: LoopNest, phase: Phase, space: Space, vector_bytes: int) -> str | None:
     behind = group.epilogue
     if behind.epilogue is not None or behind.rows != 1 or behind.window is not None:
         return "an epilogue is a nest of single points"

@@ -70,7 +70,7 @@ def _refuse_partial(phase: Phase, space: Space) -> str | None:
         return "tiles cut sums of nodes that are not partial"
     if not cut:
         return None
-    if len(phase.tile) != 1 or phase.walked is not None:
+    if len(phase.tile) != 1 or phase.serial_tile_axis is not None:
         return "tiles that cut sums are of one axis"
     (atom,) = phase.tile
     if atom not in phase.chunks:
@@ -85,7 +85,7 @@ def _refuse_partial(phase: Phase, space: Space) -> str | None:
 def _refuse_unaligned(phase: Phase, space: Space) -> str | None:
     for edge in space.edges:
         inside = edge.producer in phase.nodes and edge.consumer in phase.nodes
-        if inside and edge.loose & set(phase.tile):
+        if inside and edge.unaligned & set(phase.tile):
             return f"{edge.consumer.stage.name} reads other tiles than its own"
     return None
 
@@ -100,7 +100,7 @@ def _refuse_repeated(phase: Phase, kept: set[int]) -> str | None:
 
 
 def _refuse_serial(phase: Phase, space: Space) -> str | None:
-    row = phase.walked
+    row = phase.serial_tile_axis
     if row is None:
         return None
     if row not in phase.chunks:

@@ -10,12 +10,12 @@ from ...analysis.iteration_space import Atom, Node, Space
 from ...kernel_ir.expr import Load, Tensor, dtype_bytes
 from ...kernel_ir.stage import Kernel
 from .memory import Deinterleave, Fetch, NextTilePrefetch
-from .streaming_attention import Online
+from .streaming_attention import StreamingAttention
 from .window import Window
 
 
 @dataclass(frozen=True)
-class LoopGroup:
+class LoopNest:
     """Nodes that run in one loop nest: `dims` outer to inner, the last of them in vector lanes.
 
     `lanes` is 1 where no dimension is contiguous. The loop over strips of the last dimension stands
@@ -23,13 +23,13 @@ class LoopGroup:
     reduction whose accumulators stay in the registers of one strip. `rows` of the loop just outside
     the strip share its loads: a register tile of rows x lanes accumulators. `epilogue` are nodes
     over the same points that take a register tile's accumulators where they are. The rows of a
-    register tile run on over the atom `beside` them, which is no loop of its own. A `transposed`
-    nest is read along the last dimension and stored along the one before, in blocks of `lanes` of
-    each. Rows of a `window` share its lines instead: its taps are the last loop but the lanes. What
-    rows read of `packed` is copied side by side first, a line of each row at a time. Each point
-    asks for its `fetches`, each step of a sum for a part of what the `next_tile` reads and writes.
-    Where it `shuffles`, what lanes read or store apart goes through registers that are shuffled,
-    where it has `reciprocals`, lanes that are divided by one number are multiplied.
+    register tile run on over `flattened_outer`, which is no loop of its own. A `transposed` nest is
+    read along the last dimension and stored along the one before, in blocks of `lanes` of each.
+    Rows of a `window` share its lines instead: its taps are the last loop but the lanes. What rows
+    read of `packed` is copied side by side first, a line of each row at a time. Each point asks for
+    its `fetches`, each step of a sum for a part of what the `next_tile` reads and writes. Where it
+    `shuffles`, what lanes read or store apart goes through registers that are shuffled, where it
+    has `reciprocals`, lanes that are divided by one number are multiplied.
     """
 
     nodes: tuple[Node, ...]
@@ -37,8 +37,8 @@ class LoopGroup:
     lanes: int
     strip_level: int
     rows: int = 1
-    epilogue: LoopGroup | None = None
-    beside: Atom | None = None
+    epilogue: LoopNest | None = None
+    flattened_outer: Atom | None = None
     transposed: bool = False
     window: Window | None = None
     packed: Load | None = None
@@ -70,7 +70,7 @@ class LoopGroup:
         return "register tile" if self.is_product else "nest"
 
     def _more(self) -> str:
-        more = [] if self.beside is None else [f"rows run on over {self.beside}"]
+        more = [] if self.flattened_outer is None else [f"rows run on over {self.flattened_outer}"]
         more += [] if self.packed is None else [f"rows of {self.packed.tensor.name} packed"]
         more += [f"{f.access.tensor.name} fetched {f.ahead} ahead" for f in self.fetches]
         more += [f"the next tile's {each.access.tensor.name} fetched" for each in self.next_tile]
@@ -91,17 +91,18 @@ class Phase:
     `tile` are the atoms that number the tiles, outer first. An atom in `chunks` is split: its outer
     part numbers tiles, its inner part (that many elements, the last piece ragged) stays inside.
     `partial` nodes reduce a tiled atom: each tile leaves a partial result, combined a phase later.
-    The last of `tile` may be `walked`: a loop in each tile, behind what is the same all along it.
-    A node in `shared` has its tile buffer over another's, lines of `deinterleaved` are in parts.
+    The last of `tile` may be the `serial_tile_axis`: a loop in each tile, behind what is the same
+    all along it. A node in `shared` has its tile buffer over another's, lines of `deinterleaved`
+    are in parts.
     """
 
     nodes: tuple[Node, ...]
     tile: tuple[Atom, ...]
     chunks: dict[Atom, int]
-    groups: tuple[LoopGroup, ...]
+    groups: tuple[LoopNest, ...]
     partial: tuple[Node, ...] = ()
     combine: tuple[Node, ...] = ()
-    walked: Atom | None = None
+    serial_tile_axis: Atom | None = None
     shared: dict[Node, Node] = field(default_factory=dict)
     deinterleaved: dict[Node, Deinterleave] = field(default_factory=dict)
 
@@ -113,8 +114,9 @@ class Phase:
         if self.partial:
             lines[0] += f", partial sums of {', '.join(n.stage.name for n in self.partial)}"
         for group in self.groups:
-            along = self.walked is not None and not self._is_once(group)
-            head = f"for {self.walked}/{self.chunks[self.walked]}: " if along else ""
+            along = self.serial_tile_axis is not None and not self._is_once(group)
+            axis = self.serial_tile_axis
+            head = f"for {axis}/{self.chunks[axis]}: " if along else ""
             lines.append(f"  {head}{group}")
         for node, over in self.shared.items():
             lines.append(f"  {node.stage.name} is written over {over.stage.name}")
@@ -122,19 +124,20 @@ class Phase:
             lines.append(f"  lines of {node.stage.name} are stored in {parts.ways} parts")
         return "\n".join(lines)
 
-    def steps(self, group: LoopGroup) -> int:
+    def steps(self, group: LoopNest) -> int:
         """Return how often a loop group runs in a tile."""
-        walks = self.walked is not None and not self._is_once(group)
-        return self.outer_extent(self.walked) if walks else 1
+        walks = self.serial_tile_axis is not None and not self._is_once(group)
+        return self.outer_extent(self.serial_tile_axis) if walks else 1
 
-    def once(self) -> tuple[LoopGroup, ...]:
+    def once(self) -> tuple[LoopNest, ...]:
         """Return the loop groups, the first ones, that are the same all along the walked atom."""
         return tuple(g for g in self.groups if self._is_once(g))
 
-    def _is_once(self, group: LoopGroup) -> bool:
-        return self.walked is not None and not any(self.walked in n.atoms for n in group.nodes)
+    def _is_once(self, group: LoopNest) -> bool:
+        axis = self.serial_tile_axis
+        return axis is not None and not any(axis in n.atoms for n in group.nodes)
 
-    def nests(self) -> tuple[LoopGroup, ...]:
+    def nests(self) -> tuple[LoopNest, ...]:
         """Return the loop groups in order, each epilogue behind its own."""
         return tuple(g for each in self.groups for g in (each, each.epilogue) if g is not None)
 
@@ -165,7 +168,7 @@ class Phase:
 
     def numbering(self) -> tuple[Atom, ...]:
         """Return the atoms that tell tiles apart, without the one that a tile walks."""
-        return tuple(a for a in self.tile if a is not self.walked)
+        return tuple(a for a in self.tile if a is not self.serial_tile_axis)
 
     def outer_extent(self, atom: Atom) -> int:
         return -(-atom.extent // self.chunks[atom]) if atom in self.chunks else atom.extent
@@ -207,15 +210,15 @@ class Plan:
     streamed: tuple[Tensor, ...] = ()  # outputs stored past the caches
     vector_bytes: int = 64
     tile_bytes: int = 0
-    online: Online | None = None  # attention in one pass over its keys, instead of phases
+    streaming: StreamingAttention | None = None  # instead of phases
     guards: tuple[Guard, ...] = ()  # what must hold of its operands, the first one first
 
     def __str__(self) -> str:
         """Return the plan as a page: phases, their tiles, the loops of each nest, buffers."""
         how = f"in {self.tasks} parallel tasks" if self.parallel else "on one thread"
         lines = [f"{self.space.kernel.name}: {how}, {self.tile_bytes} bytes of buffers a tile"]
-        if self.online is not None:
-            lines.append(f"{self.online}")
+        if self.streaming is not None:
+            lines.append(f"{self.streaming}")
         for number, phase in enumerate(self.phases, 1):
             lines.append(f"phase {number}: {phase}")
         if self.workspace:

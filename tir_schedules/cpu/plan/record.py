@@ -19,8 +19,8 @@ from .decisions import (
     NestDecisions,
     PhaseDecisions,
 )
-from .kernel_plan import LoopGroup, Phase, Plan
-from .streaming_attention import Online
+from .kernel_plan import LoopNest, Phase, Plan
+from .streaming_attention import StreamingAttention
 
 
 def decisions_of(plan: Plan) -> Decisions:
@@ -32,7 +32,7 @@ def decisions_of(plan: Plan) -> Decisions:
     )
     return Decisions(
         phases=_phases(plan.phases, numbers),
-        attention=None if plan.online is None else _attention(plan.online),
+        attention=None if plan.streaming is None else _attention(plan.streaming),
         guards=tuple(guards),
         parallel=plan.parallel,
         tasks=plan.tasks,
@@ -75,7 +75,7 @@ def _phases(phases: Sequence[Phase], numbers: _Numbers) -> tuple[PhaseDecisions,
             PhaseDecisions(
                 nodes=numbers.nodes(phase.nodes),
                 partial=numbers.nodes(phase.partial),
-                serial=phase.walked is not None,
+                serial=phase.serial_tile_axis is not None,
                 nests=tuple(_nest(group, numbers) for group in phase.groups),
                 tile=tuple(
                     (number, phase.chunks.get(atom, 0))
@@ -89,12 +89,14 @@ def _phases(phases: Sequence[Phase], numbers: _Numbers) -> tuple[PhaseDecisions,
     return tuple(out)
 
 
-def _nest(group: LoopGroup, numbers: _Numbers) -> NestDecisions:
+def _nest(group: LoopNest, numbers: _Numbers) -> NestDecisions:
     return NestDecisions(
         form=_form(group),
         nodes=numbers.nodes(group.nodes),
         epilogue=None if group.epilogue is None else _nest(group.epilogue, numbers),
-        flattened_outer=None if group.beside is None else numbers.atoms((group.beside,))[0],
+        flattened_outer=None
+        if group.flattened_outer is None
+        else numbers.atoms((group.flattened_outer,))[0],
         loops=numbers.atoms(group.dims),
         strip=group.strip_level,
         lanes=group.lanes,
@@ -109,7 +111,7 @@ def _nest(group: LoopGroup, numbers: _Numbers) -> NestDecisions:
     )
 
 
-def _form(group: LoopGroup) -> str:
+def _form(group: LoopNest) -> str:
     if group.transposed:
         return TRANSPOSED
     if group.window is not None:
@@ -117,7 +119,7 @@ def _form(group: LoopGroup) -> str:
     return PRODUCT if group.rows > 1 else LOOPS
 
 
-def _attention(form: Online) -> AttentionDecisions:
+def _attention(form: StreamingAttention) -> AttentionDecisions:
     return AttentionDecisions(
         form.rows, form.blocks, form.block_keys, form.lanes, form.column_lanes, form.masked
     )

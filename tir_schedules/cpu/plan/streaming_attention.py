@@ -17,7 +17,7 @@ LOOKED_REGISTERS = 4  # of scores that are looked at together
 
 
 @dataclass(frozen=True)
-class Online:
+class StreamingAttention:
     """Attention in tiles of `blocks` register tiles of `rows`, over `block_keys` keys at a time.
 
     Keys are packed in panels of `lanes`; they are `turned` if they come contiguous along the depth.

@@ -15,7 +15,7 @@ class Thresholds:
     as if it were `strip_bytes` wider. Work of `spread_regions` is spread over threads, of
     `cut_regions` is cut so that it has tiles; a tile of `tile_regions` is not worth splitting at
     the price of a barrier. Attention over `online_keys` takes them in blocks, not whole rows
-    (`online_planner` has a share of it for masks).
+    (`streaming_planner` has a share of it for masks).
     """
 
     tiles: int

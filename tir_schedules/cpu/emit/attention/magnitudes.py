@@ -1,4 +1,4 @@
-"""How large the scores of an online attention may be, by block, and whether values are finite.
+"""How large the scores of a streaming attention may be, by block, and whether values are finite.
 
 A score is at most its query's sum of magnitudes times the largest magnitude of the block's keys.
 """
@@ -10,7 +10,7 @@ from tvm import ir, tirx
 
 from ....analysis.iteration_space import Atom, Node
 from ....kernel_ir.expr import Expr
-from ...plan.streaming_attention import Online
+from ...plan.streaming_attention import StreamingAttention
 from ..combiners import combine, lane_tree
 from ..expr import INDEX, constant
 from ..nest import sequence
@@ -28,7 +28,7 @@ class Magnitudes:
     A task's tiles run through one batch after the other: keys and values are read once for each.
     """
 
-    def __init__(self, form: Online, places: Places, queries: ir.Var) -> None:
+    def __init__(self, form: StreamingAttention, places: Places, queries: ir.Var) -> None:
         self._form, self._places, self._queries = form, places, queries
         self._lanes, self._dtype = form.looked_lanes, form.attention.dtype
         self._finfo = np.finfo(self._dtype)

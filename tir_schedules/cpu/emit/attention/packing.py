@@ -1,11 +1,11 @@
-"""Pack the operands of an online attention's first product as its register tiles read them."""
+"""Pack the operands of a streaming attention's first product as its register tiles read them."""
 
 from __future__ import annotations
 
 from tvm import ir, tirx
 
 from ....kernel_ir.expr import loads
-from ...plan.streaming_attention import Online
+from ...plan.streaming_attention import StreamingAttention
 from ..storage import total
 from ..transposed import transposed
 from .expr_at import Place, Places
@@ -13,7 +13,9 @@ from .microkernel import Stmts, at, each_lane, load, loop, store, strips
 from .rows import Keys
 
 
-def pack_queries(form: Online, places: Places, into: ir.Var, here: Place, first: ir.Expr) -> Stmts:
+def pack_queries(
+    form: StreamingAttention, places: Places, into: ir.Var, here: Place, first: ir.Expr
+) -> Stmts:
     """Copy a tile's queries, rows of whole depth one after the other."""
     attention, depth = form.attention, form.attention.depth.extent
     reads = [attention.scores.reads[ld] for ld in loads(attention.query)]
@@ -35,7 +37,7 @@ def pack_queries(form: Online, places: Places, into: ir.Var, here: Place, first:
 
 
 def pack_keys(
-    form: Online, places: Places, into: ir.Var, here: Place, start: ir.Expr, keys: Keys
+    form: StreamingAttention, places: Places, into: ir.Var, here: Place, start: ir.Expr, keys: Keys
 ) -> Stmts:
     """Copy a block of keys to panels: steps of the depth one below the other, keys in lanes."""
     packer = _Turned(form, places, into, here) if form.turned else None
@@ -50,14 +52,19 @@ def pack_keys(
     return [loop("p", keys.panels(form.lanes), panel)]
 
 
-def panel_start(form: Online, panel: ir.Expr, count: int) -> ir.Expr:
+def panel_start(form: StreamingAttention, panel: ir.Expr, count: int) -> ir.Expr:
     """Return the first key of a block's panel; the last panel overlaps the one before."""
     start = panel * form.lanes
     return tirx.Min(start, at(count - form.lanes)) if count % form.lanes else start
 
 
 def _panel(
-    form: Online, places: Places, into: ir.Var, here: Place, panel: ir.Expr, key: ir.Expr
+    form: StreamingAttention,
+    places: Places,
+    into: ir.Var,
+    here: Place,
+    panel: ir.Expr,
+    key: ir.Expr,
 ) -> Stmts:
     attention, lanes = form.attention, form.lanes
 
@@ -75,7 +82,7 @@ def _panel(
 class _Turned:
     """Packs keys that are contiguous along the depth: squares transposed in registers."""
 
-    def __init__(self, form: Online, places: Places, into: ir.Var, here: Place) -> None:
+    def __init__(self, form: StreamingAttention, places: Places, into: ir.Var, here: Place) -> None:
         self._form, self._places, self._into, self._here = form, places, into, here
         depth = form.attention.depth.extent
         self._side = min(form.wide, form.lanes, 1 << (depth.bit_length() - 1))

@@ -13,7 +13,7 @@ import numpy as np
 from tvm import ir, tirx
 
 from ....kernel_ir.stage import Reduction
-from ...plan.streaming_attention import Online
+from ...plan.streaming_attention import StreamingAttention
 from ..combiners import combine, lane_tree
 from ..expr import constant
 from ..storage import total
@@ -56,7 +56,9 @@ class Running:
 class Rows:
     """Emits the softmax of rows of `scores`, `lanes` at a time."""
 
-    def __init__(self, form: Online, places: Places, scores: ir.Var, running: Running) -> None:
+    def __init__(
+        self, form: StreamingAttention, places: Places, scores: ir.Var, running: Running
+    ) -> None:
         self._form, self._places, self._scores = form, places, scores
         self._running, self._lanes = running, form.looked_lanes
         self._dtype = form.attention.dtype

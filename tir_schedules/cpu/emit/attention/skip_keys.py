@@ -1,4 +1,4 @@
-"""Leave out keys that count for nothing in an online attention, as a mask hides them.
+"""Leave out keys that count for nothing in a streaming attention, as a mask hides them.
 
 Scores are bounded, and the softmax's argument is so by what it is at both ends of their range.
 Where this stays so far below a row's shift that its exponential is 0, a key adds 0 to the row's
@@ -13,7 +13,7 @@ import numpy as np
 from tvm import ir, tirx
 
 from ....kernel_ir.stage import Reduction
-from ...plan.streaming_attention import Online
+from ...plan.streaming_attention import StreamingAttention
 from ..combiners import combine, lane_tree
 from ..expr import INDEX, constant
 from ..nest import sequence
@@ -33,7 +33,9 @@ class Skip:
     `shift` is what the online softmax has subtracted of a row so far.
     """
 
-    def __init__(self, form: Online, places: Places, queries: ir.Var, shift: ir.Var) -> None:
+    def __init__(
+        self, form: StreamingAttention, places: Places, queries: ir.Var, shift: ir.Var
+    ) -> None:
         self._form, self._places, self._shift = form, places, shift
         self._lanes, self._dtype = form.looked_lanes, form.attention.dtype
         self._least = constant(float(np.finfo(self._dtype).min), self._dtype)

@@ -1,4 +1,4 @@
-"""Emit attention in one pass over blocks of keys, as an `Online` says.
+"""Emit attention in one pass over blocks of keys, as a `StreamingAttention` says.
 
 for tile in parallel:
     queries = packed query
@@ -29,14 +29,14 @@ from .rows import Keys, Rows, Running
 from .skip_keys import Skip
 
 
-def emit_online(plan: Plan, storage: Storage) -> tirx.Stmt:
-    """Return the loops of a plan's online form."""
+def emit_streaming(plan: Plan, storage: Storage) -> tirx.Stmt:
+    """Return the loops of a plan's streaming form."""
     return _Emitter(plan, storage).emit()
 
 
 class _Emitter:
     def __init__(self, plan: Plan, storage: Storage) -> None:
-        form = plan.online
+        form = plan.streaming
         self._plan, self._form, self._at = plan, form, form.attention
         self._places = Places(storage)
         depth, columns = self._at.depth.extent, self._at.column.extent
