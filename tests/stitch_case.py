@@ -136,6 +136,11 @@ def compiled(model: object, threads: int = 2, **keywords: object) -> Compiled:
     return Compiled(build(lowered), lowered.mod)
 
 
+def lowered(model: object, threads: int = 2, **keywords: object) -> IRModule:
+    """Return the module that would be built, for tests that run nothing."""
+    return lower(Request(model, threads=threads, **keywords)).mod
+
+
 def device(threads: int = 2) -> Device:
     return Device.detect(targets.resolve("x86", threads), threads)
 

@@ -55,7 +55,7 @@ def conv(
 
 
 def kernel_of(model: onnx.ModelProto) -> tirx.PrimFunc:
-    mod = sc.compiled(model, 2).mod
+    mod = sc.lowered(model)
     (found,) = (f for v, f in mod.functions_items() if "convolve" in v.name_hint)
     return found
 
@@ -109,7 +109,7 @@ def test_sums_are_free_of_conditions_and_of_taps_beyond_the_border():
 def test_code_does_not_grow_with_the_border():
     """Blocks of a line for which the same taps count are a loop, inside the image or not."""
     sizes = set()
-    for dilation in (40, 120):
+    for dilation in (16, 48):
         pads = [0, dilation, 0, dilation]
         func = kernel_of(conv((2, 4 * dilation), (1, 3), pads, dilation=dilation))
         sizes.add(sum(isinstance(stmt, tirx.BufferStore) for stmt, _ in statements(func.body)))
