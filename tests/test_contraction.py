@@ -12,6 +12,7 @@ from tvm import te, tirx
 from relay_passes.rewrites.convolution import Window, convolve
 from tir_schedules.cpu.decide.product_tiles import depth_block
 from tir_schedules.cpu.decide.row_blocks import even_chunk, row_chunk, rows_of
+from tir_schedules.cpu.decide.settle import settled
 from tir_schedules.cpu.template import emit_plan
 from tir_schedules.default_plan import plan_prim_func
 
@@ -52,11 +53,12 @@ def test_rows_are_values_of_their_own_and_fetch_each_step_once():
 def test_of_panels_that_stay_in_the_first_cache_the_next_is_fetched():
     """Where a tile has several: it walks them itself."""
     kernel = convolution(28, 128, 16, 1, 1)
-    plan = plan_prim_func(kernel, replace(DEVICE, l2_bytes=64 << 10))
+    device = replace(DEVICE, l2_bytes=64 << 10)
+    plan = plan_prim_func(kernel, device)
     (phase,) = plan.phases
     (group,), (rows, panel) = phase.groups, phase.tile
     group = replace(group, dims=(panel, *group.dims), strip_level=2)
-    plan = replace(plan, phases=(replace(phase, tile=(rows,), groups=(group,)),))
+    plan = settled(replace(plan, phases=(replace(phase, tile=(rows,), groups=(group,)),)), device)
     fetches = [line for line in emit_plan(plan, kernel).script().splitlines() if "prefetch" in line]
     assert len(fetches) == 32 * 4 // 64
     assert f"+ {128 * 32}]), 0, 2, 1)" in fetches[0], "a panel ahead, into L2"

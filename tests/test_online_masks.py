@@ -111,7 +111,7 @@ LAYOUTS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=90, deadline=None)
 @given(
     layout=LAYOUTS,
     pattern=st.sampled_from(PATTERNS),

@@ -25,6 +25,7 @@ from tir_schedules.kernel_ir.expr import Tensor
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 from tvm_stitch.packing import packed
+from tvm_stitch.steps import Steps
 
 DEVICE = sc.device(2)
 
@@ -294,13 +295,11 @@ def kernels(model, device) -> list[tirx.PrimFunc]:
     """Return the kernels of a model, fused and not scheduled."""
     target = targets.resolve("x86", device.threads)
     mod = packed(import_model(model), sc.device()).mod
+    fuse = pipeline._fuse("stitch", StitchOps(device), ApplyStitchSchedules(device))
+    (*steps, (last, _)) = (*pipeline._legalize(), *fuse)
+    assert last == "ApplyStitchSchedules"
     with target:
-        for name, step in pipeline._passes(
-            "stitch", StitchOps(device), ApplyStitchSchedules(device)
-        ):
-            if name == "ApplyStitchSchedules":
-                break
-            mod = step(mod)
+        mod = Steps().run(steps, mod)
     return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
 
 

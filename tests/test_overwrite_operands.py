@@ -120,7 +120,7 @@ def test_a_row_in_place_takes_the_memory_of_one_tensor():
 
 
 def test_a_kernel_called_in_both_ways_is_there_twice():
-    mod = sc.compiled(unary("Neg", "Exp", "Neg", "Sqrt").model(), fusion="none").mod
+    mod = sc.lowered(unary("Neg", "Exp", "Neg", "Sqrt").model(), fusion="none")
     gvars = [call.args[0].name_hint for call in sc.launches(mod)]
     assert len(gvars) == len(set(gvars)) == 4
     assert sum(name.endswith("_in_place") for name in gvars) == 2

@@ -164,7 +164,7 @@ def test_stitching_the_same_model_twice_gives_equal_modules(make):
 
 @pytest.mark.parametrize("name", ["layernorm_decomposed", "gru_cell", "row_and_column"])
 def test_compiling_the_same_model_twice_gives_equal_modules(name):
-    first, second = (sc.compiled(zoo.subgraph(name)).mod for _ in range(2))
+    first, second = (sc.lowered(zoo.subgraph(name)) for _ in range(2))
     assert_structural_equal(first, second)
     assert [g.name_hint for g in first.get_global_vars()] == [
         g.name_hint for g in second.get_global_vars()
@@ -173,7 +173,7 @@ def test_compiling_the_same_model_twice_gives_equal_modules(name):
 
 def test_compiling_a_network_twice_gives_equal_modules():
     model = zoo.model("bert", **zoo.SMALL["bert"])
-    assert_structural_equal(sc.compiled(model).mod, sc.compiled(model).mod)
+    assert_structural_equal(sc.lowered(model), sc.lowered(model))
 
 
 def _same_kernels(before: IRModule, after: IRModule) -> None:
@@ -197,7 +197,7 @@ def test_tvms_own_relax_passes_leave_scheduled_kernels_as_they_are(make):
 
 @pytest.mark.parametrize("name", ["bert", "mobilenetv2"])
 def test_tvms_own_relax_passes_leave_a_networks_kernels_as_they_are(name):
-    mod = sc.compiled(zoo.model(name, **zoo.SMALL[name])).mod
+    mod = sc.lowered(zoo.model(name, **zoo.SMALL[name]))
     with rm.cpu():
         _same_kernels(mod, relax.get_default_pipeline(rm.cpu())(mod))
 

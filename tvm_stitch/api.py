@@ -21,7 +21,7 @@ from tvm_stitch.runtime.link import find_compiler
 from tvm_stitch.runtime.model import Model
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing import Unpack
 
     from tvm_stitch.options import CompileOptions, ModelOptions
     from tvm_stitch.verification.verification import Verification
