@@ -19,7 +19,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from tir_schedules.backend import backend, current_device
-from tir_schedules.device import Device
+from tir_schedules.device import PAGE_BYTES, Device
 from tir_schedules.fuel import is_out, spend
 from tir_schedules.kernel_ir.expr import dtype_bytes
 
@@ -33,8 +33,6 @@ from .panels import Panels
 from .transposed_convolution import convolve_transposed, gathers, refuse_transposed
 from .weights import Weights, is_product, key_of, pack_alike, shape_of
 from .winograd import Filtering, convolve_guarded, convolve_winograd
-
-_PAGE_BYTES = 4096
 
 
 @tvm.transform.module_pass(opt_level=0, name="PackWeights")
@@ -103,7 +101,7 @@ def _pays(x: relax.Expr, right: relax.Expr, policy: LayoutPolicy) -> bool:
     """
     *_, depth, columns = shape_of(right)
     stride = columns * dtype_bytes(str(right.ty.dtype))
-    collides = stride >= _PAGE_BYTES and stride % (_PAGE_BYTES // 2) == 0
+    collides = stride >= PAGE_BYTES and stride % (PAGE_BYTES // 2) == 0
     return collides and depth >= policy.full_sets and _rows(x, right) >= policy.readings
 
 

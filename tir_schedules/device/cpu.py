@@ -12,6 +12,7 @@ from ..host import available_cpus, host_caches, host_mcpu
 from .profile import Profile, default_profile
 
 LINE_BYTES = 64  # of all x86 CPUs
+PAGE_BYTES = 4096  # a way of L1: its sets are picked by what an address is within a page
 _DECIDING_THREADS = 2  # the count of which every profile has figures
 # A cache that is not this machine's is taken as small as any core of that vector width has it:
 # Skylake-SP for 64 bytes (Intel 64 and IA-32 Optimization Reference Manual, table 2-6), Haswell

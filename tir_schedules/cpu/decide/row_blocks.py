@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 
-from ...device import Device
+from ...device import PAGE_BYTES, Device
 from ...kernel_ir.expr import dtype_bytes
 from ..facts.register_file import LANE_REGISTERS, most_rows
 
@@ -14,7 +14,6 @@ from ..facts.register_file import LANE_REGISTERS, most_rows
 # 1024 x 1024 x 1024 takes 9.6 ms instead of 10.4 with packed rows, 2048 x 2048 x 2048 78 for 83.
 WIDE_REGISTERS = 4
 LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
-_PAGE_BYTES = 4096  # a way of L1: its sets are picked by what an address is within a page
 _STARTING = 0.5  # what a block of rows costs before its first step, in rows
 ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
 FEW_ROW_BLOCKS = 4
@@ -63,8 +62,8 @@ def collide(rows: int, apart: int, device: Device) -> bool:
     """Return whether a line of each row does not fit in L1, and costs: rows `apart` bytes."""
     if apart == 0 or device.profile.aliasing_ns <= 0:
         return False
-    places = _PAGE_BYTES // math.gcd(apart, _PAGE_BYTES)
-    return -(-rows // places) > device.l1_bytes // _PAGE_BYTES
+    places = PAGE_BYTES // math.gcd(apart, PAGE_BYTES)
+    return -(-rows // places) > device.l1_bytes // PAGE_BYTES
 
 
 def wide_lanes(dtype: str, device: Device) -> int:
