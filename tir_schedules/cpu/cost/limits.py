@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...device import Device
+from .budget import BUDGET
 
 _UNMEASURED_NS = 1_000.0  # a region of a profile made with one CPU
 _MAX_TASKS = 64
@@ -10,7 +11,7 @@ _MAX_TASKS = 64
 
 def tile_limit(device: Device) -> int:
     """Return the bytes of buffers a tile may hold: half of L2, the rest is for what streams by."""
-    return device.l2_bytes // 2
+    return device.l2_bytes // BUDGET.tile
 
 
 def region_ns(device: Device) -> float:

@@ -7,6 +7,7 @@ import math
 from ...analysis.iteration_space import Atom
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
+from ..cost.budget import BUDGET
 from ..facts.register_file import LANE_REGISTERS, most_rows
 from ..facts.register_tile import RegisterTile, lanes_of
 from .row_blocks import (
@@ -19,9 +20,6 @@ from .row_blocks import (
 )
 
 _LANE_STRIPS = 2
-_LINE_SHARE = 8  # of L2, what the operand along the lanes may take of it as it came
-# Of half of L2. Of the buffers of a tile of whole lines, one may take a third of that half.
-_LINES = 6
 
 
 def depth_block(depth: int, rows: int, lanes: int, device: Device) -> int:
@@ -31,9 +29,9 @@ def depth_block(depth: int, rows: int, lanes: int, device: Device) -> int:
     a sixteenth. The whole depth if that has no such divisor, or if nothing reads a panel twice.
     """
     line = 4 * lanes
-    if rows <= most_rows(device) or depth * line <= device.l2_bytes // 4:
+    if rows <= most_rows(device) or depth * line <= device.l2_bytes // BUDGET.panel:
         return depth
-    most = device.l2_bytes // 16 // line
+    most = device.l2_bytes // BUDGET.panel_block // line
     fitting = (n for n in range(most, most // 3, -1) if depth % n == 0)
     return next(fitting, depth)
 
@@ -71,7 +69,7 @@ def tile_atoms(
     apart = math.prod(a.extent for a in batch)
     past_rows = _passing(tile.weight.tensor.bytes // apart, _count(moving, chunks), device)
     past_lanes = _passing(tile.moving.tensor.bytes // apart, _count(weight, chunks), device)
-    rows_stay = outside or past_rows < past_lanes > device.l2_bytes // 2
+    rows_stay = outside or past_rows < past_lanes > device.l2_bytes // BUDGET.operand
     if rows_stay and moving == [tile.row] and not batch and not unknown:
         chunks[tile.row] = even_chunk(tile.row.extent, chunk, _count(weight, chunks), device)
     stays = moving + weight if rows_stay else weight + moving
@@ -92,14 +90,14 @@ def _count(atoms: list[Atom], chunks: dict[Atom, int]) -> int:
 
 def _passing(nbytes: int, tiles: int, device: Device) -> int:
     """Return the bytes that come to a core if each of so many tiles reads an operand whole."""
-    return nbytes if nbytes <= device.l2_bytes // 2 else nbytes * tiles
+    return nbytes if nbytes <= device.l2_bytes // BUDGET.operand else nbytes * tiles
 
 
 def _rows_outside(tile: RegisterTile, common: list[Atom], device: Device) -> bool:
     """Return whether threads share out the rows: of the larger operand, all weights in L2."""
     apart = math.prod(a.extent for a in common if a in tile.batch)
     moving, weight = (a.tensor.bytes // apart for a in (tile.moving, tile.weight))
-    return moving > weight and weight <= device.l2_bytes // 2
+    return moving > weight and weight <= device.l2_bytes // BUDGET.operand
 
 
 def _lane_chunk(tile: RegisterTile, others: int, device: Device) -> int:
@@ -114,7 +112,7 @@ def _lane_chunk(tile: RegisterTile, others: int, device: Device) -> int:
     if all((tile.weight.stride(a) or 0) > lanes for a in tile.depth):
         line = math.prod(a.extent for a in tile.depth) * dtype_bytes(dtype)
         wanted = others * tile.lane.extent // device.profile.thresholds.least_tiles
-        strips = max(strips, min(device.l2_bytes // _LINE_SHARE // line, wanted) // lanes)
+        strips = max(strips, min(device.l2_bytes // BUDGET.strips // line, wanted) // lanes)
     sizes = [n * lanes for n in range(strips, 2 * strips + 1)]
     rests = ((size, tile.lane.extent % size) for size in sizes)
     return next((size for size, rest in rests if rest == 0 or rest >= lanes), sizes[0])
@@ -144,7 +142,7 @@ def _whole_lanes(
     blocks = -(-tile.row.extent // rows)
     line = tile.lane.extent * dtype_bytes(tile.moving.tensor.dtype)
     wanted = device.profile.thresholds.least_tiles
-    least = max(-(-wanted // count), blocks * rows * line * _LINES // device.l2_bytes)
+    least = max(-(-wanted // count), blocks * rows * line * BUDGET.lines // device.l2_bytes)
     tiles = min(blocks, max(1, least, round(blocks / FEW_ROW_BLOCKS)))
     if tiles == 1 or tile.whole_row:
         return tuple(others), {}

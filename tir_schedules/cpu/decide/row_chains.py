@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from ...analysis.iteration_space import Atom, Node
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
+from ..cost.budget import BUDGET
 from ..facts.row_chains import LEAST_ROWS, row_chain
-
-_SHARE = 6  # of L2, what the widest result may take: two are alive, and a panel of a weight
 
 
 def even_rows(
@@ -34,7 +33,7 @@ def even_rows(
     widest = max(p.lane.extent * math.prod(a.extent for a in p.panels) for p in products)
     line = widest * dtype_bytes(products[0].moving.tensor.dtype)
     turns = device.threads // math.gcd(count, device.threads)
-    tiles = -(-row.extent * line * _SHARE // (device.l2_bytes * turns)) * turns
+    tiles = -(-row.extent * line * BUDGET.chain // (device.l2_bytes * turns)) * turns
     rows = -(-row.extent // tiles)
     if rows < LEAST_ROWS or (rows < row.extent and any(p.whole_row for p in products)):
         return None

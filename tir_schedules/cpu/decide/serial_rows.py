@@ -12,10 +12,9 @@ from ...analysis.iteration_space import Atom, Node, Space
 from ...analysis.kernel_facts import is_large_contraction
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
+from ..cost.budget import BUDGET
 from ..facts.register_tile import register_tile
 from .row_blocks import rows_of
-
-_SHARE = 8  # of L2, what the widest result for the rows at hand may take
 
 
 def serial_rows(
@@ -41,7 +40,7 @@ def serial_rows(
     if any(id(e.producer) in along and id(e.consumer) in once for e in edges):
         return None
     line = max(p.lane.extent * dtype_bytes(p.moving.tensor.dtype) for p in products)
-    rows, most = rows_of(row.extent, device), device.l2_bytes // _SHARE // line
+    rows, most = rows_of(row.extent, device), device.l2_bytes // BUDGET.serial_rows // line
     if row.extent <= most:
         return None
     blocks = -(-row.extent // rows)

@@ -8,13 +8,13 @@ from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
 from ...patterns.attention_masks import why_none_hidden
 from ...patterns.match_attention import Attention
+from ..cost.budget import BUDGET
 from ..facts.register_file import most_rows
 from ..facts.register_tile import lanes_of
 from ..facts.streaming import are_transposed, refuse_streaming
 from ..plan.streaming_attention import StreamingAttention
 from .row_blocks import LEAST_ROWS, block_cost
 
-_SCORES_SHARE = 2  # of L1, what the scores of a block of rows take
 _ROW_BLOCKS = 8  # of a tile: keys are packed once for all of them
 _PACKING = 3.0  # what that takes, in rows
 
@@ -28,14 +28,14 @@ def streaming_tiles(at: Attention, device: Device) -> StreamingAttention | str:
     lanes = lanes_of(device, at.key.extent, at.dtype)
     wide = device.vector_bytes // dtype_bytes(at.dtype)
     rows, blocks = _rows(at, device)
-    most = device.l1_bytes // _SCORES_SHARE // (rows * dtype_bytes(at.dtype))
+    most = device.l1_bytes // BUDGET.scores // (rows * dtype_bytes(at.dtype))
     masked = why_none_hidden(at) is None
     block_keys = max(lanes, min(most, at.key.extent) // lanes * lanes)
     columns = lanes_of(device, at.column.extent, at.dtype)
     form = StreamingAttention(
         at, rows, blocks, block_keys, lanes, columns, wide, are_transposed(at), masked
     )
-    if form.tile_bytes > device.l2_bytes // 2:
+    if form.tile_bytes > device.l2_bytes // BUDGET.tile:
         return f"a tile needs {form.tile_bytes} bytes, more than half of L2"
     return form
 

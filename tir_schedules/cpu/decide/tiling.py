@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ...analysis.iteration_space import Atom, Edge, Node, Space
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
+from ..cost.budget import BUDGET
 from ..facts.register_tile import register_tile
 from ..facts.transposed import lanes_across, sides
 from ..facts.vectors import own_vector
@@ -25,7 +26,6 @@ _LINE_CHUNK = 16  # or whole cache lines at least
 # channels took 2 % longer than pixel by pixel, where each is read whole.
 _SERVES = 1.5
 _TRANSPOSED_BLOCKS = 4  # of each side of a tile: what it reads and writes stays in L1
-_TAPS_SHARE = 3  # of L1, what the taps of a window may take
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _window_chunk(atom: Atom, others: int, lead: Node, device: Device) -> int:
     As few pieces of a line as that: in strips of 512 bytes of 2,304 a 3x3 took 1.2 times as long.
     """
     line = math.prod(a.extent for a in lead.reduced) * dtype_bytes(lead.stage.value.dtype)
-    fitting = -(-atom.extent * line * _TAPS_SHARE // device.l1_bytes)
+    fitting = -(-atom.extent * line * BUDGET.taps // device.l1_bytes)
     pieces = max(fitting, -(-device.profile.thresholds.least_tiles // others))
     return -(-atom.extent // (pieces * _LANE_CHUNK)) * _LANE_CHUNK
 
@@ -167,8 +167,9 @@ def _lane_chunk(
     alone = others == 1 and atom.extent <= _LANE_CHUNK and len(nodes) > 1
     least = _LINE_CHUNK if alone else _LANE_CHUNK
     chunk = max(least, -(-chunk // least) * least)
-    # Of the half of L2 that a tile may take, this leaves a quarter to its smaller buffers.
-    most = device.l2_bytes * 3 // 8 // max(_bytes_per_element(nodes, tile, atom), 1)
+    most = (
+        device.l2_bytes * BUDGET.chunk_eighths // 8 // max(_bytes_per_element(nodes, tile, atom), 1)
+    )
     if chunk > most:
         chunk = max(_LINE_CHUNK, 1 << max(0, most.bit_length() - 1))
     return chunk

@@ -13,6 +13,7 @@ import math
 from ...analysis.iteration_space import Atom, Node, Space
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
+from ..cost.budget import BUDGET
 from ..cost.latency import arithmetic_ns, overlapped_ns
 from ..cost.levels import level_of, read_ns_per_byte
 from ..facts.register_tile import RegisterTile
@@ -100,7 +101,7 @@ class _Cost:
     def ns(self, atoms: tuple[Atom, ...], line: Atom, chunks: dict[Atom, int]) -> float:
         """Return the time of a tiling by `atoms`, infinite if buffers are beyond half of L2."""
         device, profile = self._device, self._device.profile
-        if self._buffers(atoms, chunks) > device.l2_bytes // 2:
+        if self._buffers(atoms, chunks) > device.l2_bytes // BUDGET.tile:
             return math.inf
         turns = -(-_tiles(atoms, chunks) // device.threads)
         each = sum(
