@@ -5,7 +5,6 @@ from __future__ import annotations
 from unittest import mock
 
 import onnx.parser
-import stitch_case
 from tvm import tirx
 
 from tir_schedules import apply
@@ -33,6 +32,9 @@ _MODELS = {
     "masked": "(float[2, 300, 16] q, float[2, 16, 300] k, float[2, 300, 16] v, float[300] m) =>"
     " (float[2, 300, 16] y) { s = MatMul(q, k) t = Add(s, m) w = Softmax<axis=-1>(t)"
     " y = MatMul(w, v) }",
+    "turned": "(float[2, 300, 16] q, float[2, 300, 16] k, float[2, 300, 16] v) =>"
+    " (float[2, 300, 16] y) { t = Transpose<perm=[0, 2, 1]>(k) s = MatMul(q, t)"
+    " w = Softmax<axis=-1>(s) y = MatMul(w, v) }",
     "columns": "(float[4000, 24] x) => (float[24] y) { y = ReduceSum<keepdims=0>(x, a) }",
     "partial": "(float[1, 900000] x) => (float[1] y)"
     " { y = ReduceSumSquare<axes=[1], keepdims=0>(x) }",
@@ -59,7 +61,7 @@ def model(name: str) -> onnx.ModelProto:
     )
 
 
-def kernels(name: str, device: Device = DEVICE) -> list[tirx.PrimFunc]:
+def kernels(name: str) -> list[tirx.PrimFunc]:
     """Return the kernels of a model as they are before they are scheduled."""
     found: list[tirx.PrimFunc] = []
 
@@ -71,9 +73,3 @@ def kernels(name: str, device: Device = DEVICE) -> list[tirx.PrimFunc]:
     with mock.patch.object(apply, "plan_prim_func", keep):
         pipeline.lower(import_model(model(name)).mod, target, fusion="stitch", threads=2)
     return found
-
-
-def native() -> Device:
-    """Return a device of those caches whose code runs here."""
-    width = stitch_case.device().vector_bytes
-    return Device("none", 2, 8 * KIB, 64 * KIB, 256 * KIB, width, default_profile("znver4", width))

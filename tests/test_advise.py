@@ -105,7 +105,7 @@ def test_a_reader_that_has_enough_gets_no_traceback(tmp_path):
     onnx.save(zoo.subgraph("layernorm_decomposed", (64, 96)), path)
     command = f"{sys.executable} -m tvm_stitch.cli explain {path} | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
-    assert "Traceback" not in done.stderr
+    assert done.stderr == ""
 
 
 def test_explain_prints_the_plan_of_a_kernel_by_its_name(tmp_path, capsys):

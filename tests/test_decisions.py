@@ -104,6 +104,11 @@ def test_random_decisions_are_right(seed):
     assert not found
 
 
+def test_random_decisions_are_drawn():
+    drawn = [decision_case.wrong(seed)[1] for seed in range(5)]
+    assert sum(len(each.decisions) for each in drawn) >= 5
+
+
 def decided(name: str) -> tuple[Kernel, Decisions]:
     (func,) = dk.kernels(name)
     kernel = template.read(func)
@@ -152,6 +157,20 @@ def test_what_can_not_be_done_has_a_reason(name, change, reason):
     answer = template.plan(kernel, change(decisions), dk.DEVICE)
     assert isinstance(answer, str)
     assert reason in answer
+
+
+def test_keys_that_are_transposed_have_panels_of_two_lanes_or_more():
+    spaces = [
+        (kernel, space)
+        for kernel in map(template.read, dk.kernels("turned"))
+        for space in template.decision_space(kernel, dk.DEVICE).variants
+        if space.default.attention is not None
+    ]
+    assert spaces
+    for kernel, space in spaces:
+        narrow = with_knob(space.default, "attention.lanes", 1)
+        answer = template.plan(kernel, narrow, dk.DEVICE)
+        assert "two lanes or more" in str(answer)
 
 
 @pytest.mark.parametrize(

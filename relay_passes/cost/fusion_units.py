@@ -38,7 +38,7 @@ class Unit:
 
 
 class FusionUnits:
-    """FusionUnits in an order of execution, with the graph between them."""
+    """Units in an order of execution, with the graph between them."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         ordered = execution_order(groups)

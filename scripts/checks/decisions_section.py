@@ -1,4 +1,4 @@
-"""Random decisions for the kernels of random models, two pairs of them at least a case.
+"""Random decisions for the kernels of random models, some pairs of them a case.
 
 What is legal is right within the usual bound, what is not has a reason: tests/decision_case.py.
 """

@@ -27,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     args = _parser(argv).parse_args(argv)
     try:
-        return args.run(args) or 0
+        code = args.run(args) or 0
+        sys.stdout.flush()  # here, and not when nobody can tell
+        return code
     except BrokenPipeError:
         # Who reads, `head` perhaps, has enough; nothing is left to be flushed there at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
