@@ -13,6 +13,7 @@ from ...analysis.iteration_space import Atom, Node, Space
 from ...device import Device
 from ..facts import guards
 from ..facts.epilogues import is_of_product
+from ..facts.nest_order import is_at_same_point, keeps_accumulators
 from ..facts.padding import bounds_of, padding_of
 from ..facts.register_tile import lanes_of, register_tile, runs_on
 from ..facts.transposed import lanes_across, sides
@@ -79,8 +80,7 @@ def _earliest(node: Node, space: Space, home: dict[int, int], inside: tuple[Atom
     for edge in space.incoming.get(id(node), ()):
         if id(edge.producer) not in home:
             continue
-        same_point = not edge.producer.reduced and not edge.unaligned
-        same_point = same_point and set(edge.producer.atoms) >= set(inside)
+        same_point = is_at_same_point(edge, inside)
         first = max(first, home[id(edge.producer)] + (0 if same_point else 1))
     return first
 
@@ -119,7 +119,7 @@ def _join(nest: _Nest, node: Node, inside: tuple[Atom, ...], vector: Atom | None
     for dims in orders:
         if lead_vector is not None and dims[-1] is not lead_vector:
             continue
-        if all(_order_allowed(n, dims) for n in members):
+        if all(keeps_accumulators(n, dims) for n in members):
             nest.nodes, nest.dims, nest.vector = members, dims, lead_vector
             return True
     return False
@@ -127,14 +127,6 @@ def _join(nest: _Nest, node: Node, inside: tuple[Atom, ...], vector: Atom | None
 
 def _sums_over(nodes: Iterable[Node], atom: Atom | None) -> bool:
     return any(atom in n.reduced for n in nodes)
-
-
-def _order_allowed(node: Node, dims: tuple[Atom, ...]) -> bool:
-    """Return whether reduced lanes leave a register accumulator: spatial before reduced."""
-    if not dims or dims[-1] not in node.reduced:
-        return True
-    roles = [d in node.reduced for d in dims]
-    return roles == sorted(roles)
 
 
 def _finish(nest: _Nest, phase: Phase, device: Device, form: Form) -> LoopNest:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ...analysis.iteration_space import Atom, Node, Space
 from ..facts import guards
 from ..facts.epilogues import may_follow
+from ..facts.nest_order import is_at_same_point, keeps_accumulators
 from ..facts.padding import bounds_of, padding_of
 from ..facts.register_tile import register_tile, runs_on
 from ..facts.transposed import lanes_across, sides
@@ -91,7 +92,7 @@ def _refuse_order(group: LoopNest, phase: Phase, space: Space) -> str | None:
         made = edge.producer
         if turn[made] > turn[edge.consumer]:
             return f"{edge.consumer.stage.name} reads {made.stage.name} before it is made"
-        if made.reduced or edge.unaligned or not set(made.atoms) >= inside:
+        if not is_at_same_point(edge, inside):
             return f"{edge.consumer.stage.name} reads other points of {made.stage.name} in one nest"
     return None
 
@@ -103,8 +104,7 @@ def _refuse_sums(group: LoopNest, phase: Phase) -> str | None:
     dims, level, last = group.dims, group.strip_level, max(0, len(group.dims) - 1)
     summed = [n for n in group.nodes if set(n.reduced) & set(dims)]
     for node in summed:
-        roles = [d in node.reduced for d in dims]
-        if roles[-1] and roles != sorted(roles):
+        if not keeps_accumulators(node, dims):
             return f"accumulators of {node.stage.name} would be lost between its loops"
         if _streams(node, dims, level) and node.stage.out.dtype != node.stage.value.dtype:
             return f"{node.stage.name} would be rounded at each step of its sum"
