@@ -112,6 +112,8 @@ class Emitter:
             # makes one subtraction of it.
             whole, part = map(_rounded, expr.args, args)
             return tirx.Add(whole, tirx.Mul(part, tirx.FloatImm(expr.dtype, -1.0)))
+        if name == "Add" and any(map(_negated, expr.args)):
+            args = [_rounded(*pair) for pair in zip(expr.args, args, strict=True)]
         if expr.dtype == "bool" and name in _BOOLEAN:
             name = _BOOLEAN[name]
         if name == "Not":
@@ -166,12 +168,20 @@ def _rounded(expr: Expr, value: ir.Expr) -> ir.Expr:
     """Return a product that LLVM rounds before it is subtracted; other values as they are.
 
     A fused x * c - m, m the largest x * c as it was stored, is a little off 0: below it, perhaps,
-    where a square root follows.
+    where a square root follows. TVM writes -p as p * -1, which is rounded only if p is a product.
     """
-    product = isinstance(expr, Op) and expr.name == "Mul" and expr.dtype in ("float32", "float64")
-    if not product or isinstance(value, tirx.FloatImm):
+    product = expr.args[0] if _negated(expr) else expr
+    if not _is_product(product) or isinstance(value, tirx.FloatImm):
         return value
     return tirx.call_llvm_pure_intrin(expr.dtype, "llvm.arithmetic.fence", value)
+
+
+def _is_product(expr: Expr) -> bool:
+    return isinstance(expr, Op) and expr.name == "Mul" and expr.dtype in ("float32", "float64")
+
+
+def _negated(expr: Expr) -> bool:
+    return _is_product(expr) and isinstance(expr.args[1], Const) and expr.args[1].value == -1
 
 
 def _unfolded(value: ir.Expr) -> ir.Expr:

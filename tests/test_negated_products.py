@@ -1,0 +1,34 @@
+"""A product and the same product negated add up to 0, as they do where each is rounded."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import tvm_stitch
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("negated_first", [True, False])
+@pytest.mark.parametrize("shape", [(), (7,), (5, 67)])
+def test_a_product_and_its_negation_add_up_to_nothing(dtype, negated_first, shape):
+    """Of the two, a multiply-add would leave what the rounding of the other took away."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    order = ["minus", "p"] if negated_first else ["p", "minus"]
+    graph = helper.make_graph(
+        [
+            helper.make_node("Mul", ["x", "y"], ["xy"]),
+            helper.make_node("Mul", ["xy", "x"], ["p"]),
+            helper.make_node("Neg", ["p"], ["minus"]),
+            helper.make_node("Add", order, ["nothing"]),
+        ],
+        "negated",
+        [helper.make_tensor_value_info(name, kind, shape) for name in "xy"],
+        [helper.make_tensor_value_info("nothing", kind, shape)],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(proto)
+    rng = np.random.default_rng()
+    inputs = {name: np.asarray(rng.normal(size=shape), dtype) for name in "xy"}
+    model = tvm_stitch.compile(proto, threads=1)
+    np.testing.assert_array_equal(model.run(inputs)["nothing"], np.zeros(shape, dtype))
