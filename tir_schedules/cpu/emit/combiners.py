@@ -10,6 +10,8 @@ from ...kernel_ir.stage import Reduction
 from ...vector_math import nan_max, nan_min
 from .expr import INDEX, constant
 
+MAX, SUM = Reduction("max", -math.inf), Reduction("sum", 0)
+
 
 def identity(rule: Reduction, dtype: str) -> ir.Expr:
     """Return the start value; -inf for a float max, where TVM starts from the lowest finite."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-
 from tvm import ir, tirx
 
-from ...kernel_ir.stage import Reduction
 from ..facts.vectors import halves
-from .combiners import combine, identity, lane_tree
+from .combiners import identity, lane_tree
 from .expr import INDEX, cast
+from .lanes import Stmts, each_lane, load
+from .microkernel import add_term, added, open_rows
 from .nest import Nest, Reduce, sequence
 from .storage import total
-
-_CHOICE = ir.Op.get("prim.if_then_else")
 
 
 def open_lanes(nest: Nest, reduce: Reduce) -> list[tirx.Stmt]:
@@ -26,28 +22,11 @@ def open_lanes(nest: Nest, reduce: Reduce) -> list[tirx.Stmt]:
 def open_accumulator(nest: Nest, reduce: Reduce, width: int, rows: int) -> list[tirx.Stmt]:
     """Set `rows` accumulators of `width` lanes to the identity, or a stream's own storage."""
     node = reduce.node
-    dtype = node.stage.value.dtype
-    start = identity(node.stage.reduction, dtype)
+    rule, dtype = node.stage.reduction, node.stage.value.dtype
     if not reduce.in_lanes:
-        return _fill(nest, reduce, start)
-    # A buffer a row: TVM takes one of over 1 KiB from the heap, where LLVM need not keep it in
-    # registers, and one store that opens all rows is a vector that LLVM takes apart by lanes.
-    reduce.accs = [tirx.decl_buffer((width,), dtype, "acc") for _ in range(rows)]
-    out: list[tirx.Stmt] = []
-    for acc in reduce.accs:
-        out += [tirx.AllocBuffer(acc), _each_lane(width, functools.partial(_store, acc, start))]
-    return out
-
-
-def _store(acc: ir.Var, value: ir.Expr, at: ir.Expr) -> tirx.Stmt:
-    return tirx.BufferStore(acc, value, [at])
-
-
-def _each_lane(width: int, body: Callable[[ir.Expr], tirx.Stmt]) -> tirx.Stmt:
-    if width == 1:
-        return body(tirx.IntImm(INDEX, 0))
-    lane = tirx.Var("lane", INDEX)
-    return tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, body(lane))
+        return _fill(nest, reduce, identity(rule, dtype))
+    reduce.accs, opened = open_rows(rule, rows, width, dtype)
+    return opened
 
 
 def open_nested(nest: Nest, sums: list[Reduce]) -> list[tirx.Stmt]:
@@ -66,11 +45,10 @@ def close_nested(sums: list[Reduce]) -> list[tirx.Stmt]:
         blocks, reduce.accs = reduce.accs, reduce.outer.pop()
         for block, acc in zip(blocks, reduce.accs, strict=True):
 
-            def add(at: ir.Expr, reduce=reduce, block=block, acc=acc) -> tirx.Stmt:
-                parts = (tirx.BufferLoad(each, [at]) for each in (acc, block))
-                return _store(acc, combine(reduce.node.stage.reduction, *parts), at)
+            def add(at: ir.Expr, rule=reduce.node.stage.reduction, block=block, acc=acc) -> Stmts:
+                return [add_term(rule, acc, load(block, at), at)]
 
-            out.append(_each_lane(int(acc.ty.shape[0]), add))
+            out.append(each_lane(int(acc.ty.shape[0]), add))
     return out
 
 
@@ -113,26 +91,13 @@ def accumulate(nest: Nest, reduce: Reduce, value: ir.Expr, lane: ir.Var | None) 
     rule = reduce.node.stage.reduction
     if reduce.in_lanes:
         acc, at = reduce.accs[nest.row], lane if lane is not None else tirx.IntImm(INDEX, 0)
-        return _store(acc, _added(rule, tirx.BufferLoad(acc, [at]), value), at)
+        return add_term(rule, acc, value, at)
     place = nest.store(reduce.node, value)
     old = cast(tirx.BufferLoad(place.buffer, place.indices), str(value.ty.dtype))
-    updated = _added(rule, old, value)
+    updated = added(rule, old, value)
     return tirx.BufferStore(
         place.buffer, cast(updated, str(place.buffer.ty.dtype.dtype)), place.indices
     )
-
-
-def _added(rule: Reduction, old: ir.Expr, value: ir.Expr) -> ir.Expr:
-    """Return `combine(rule, old, value)`; a term that is chosen is added where it is.
-
-    A multiply-add rounds once, a product that is chosen first is rounded before it is added. Other
-    tiles leave out the same term by their loops, and results are the same for all of them.
-    """
-    if rule.kind == "sum" and isinstance(value, ir.Call) and value.op == _CHOICE:
-        condition, term, otherwise = value.args
-        if isinstance(otherwise, tirx.FloatImm) and float(otherwise.value) == 0.0:
-            return tirx.if_then_else(condition, combine(rule, old, term), old)
-    return combine(rule, old, value)
 
 
 def close_lanes(nest: Nest, reduce: Reduce) -> list[tirx.Stmt]:

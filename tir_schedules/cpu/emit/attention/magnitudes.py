@@ -11,13 +11,13 @@ from tvm import ir, tirx
 from ....analysis.iteration_space import Atom, Node
 from ....kernel_ir.expr import Expr
 from ...plan.streaming_attention import StreamingAttention
-from ..combiners import combine, lane_tree
+from ..combiners import MAX, SUM, lane_tree
 from ..expr import INDEX, constant
+from ..lanes import Stmts, at, each_lane, load, loop, store, strips
+from ..microkernel import accumulator, add_term
 from ..nest import sequence
 from ..storage import total
 from .expr_at import Place, Places
-from .microkernel import Stmts, at, each_lane, filled, load, loop, store, strips
-from .rows import MAX, SUM
 
 _NONE = -1
 
@@ -78,12 +78,12 @@ class Magnitudes:
     def _query(self, row: ir.Expr) -> Stmts:
         """Emit the sum of a query's magnitudes, with slack for the rounding of its scores."""
         depth = self._form.attention.depth.extent
-        folded, out = filled("folded", self._lanes, 0.0, self._dtype)
+        folded, out = accumulator(constant(0.0, self._dtype), self._lanes, "folded")
 
         def strip(start: ir.Expr, width: int) -> Stmts:
             def lane(ln: ir.Expr) -> Stmts:
                 part = tirx.abs(load(self._queries, (depth, row), start, ln))
-                return [store(folded, load(folded, ln) + part, ln)]
+                return [add_term(SUM, folded, part, ln)]
 
             return [each_lane(width, lane)]
 
@@ -98,7 +98,7 @@ class Magnitudes:
         extents = {a.key: count, a.depth: a.depth.extent, a.column: a.column.extent}
 
         def largest(expr: Expr, node: Node, across: Atom, along: Atom, into: ir.Var) -> Stmts:
-            folded, out = filled("folded", self._lanes, 0.0, self._dtype)
+            folded, out = accumulator(constant(0.0, self._dtype), self._lanes, "folded")
 
             def line(n: ir.Expr) -> Stmts:
                 def strip(begin: ir.Expr, width: int) -> Stmts:
@@ -106,7 +106,7 @@ class Magnitudes:
                         place = {**here, across: n, along: total([(1, begin), (1, ln)])}
                         place[a.key] = total([(1, start), (1, place[a.key])])
                         part = tirx.abs(self._places.value(expr, node, place))
-                        return [store(folded, combine(MAX, load(folded, ln), part), ln)]
+                        return [add_term(MAX, folded, part, ln)]
 
                     return [each_lane(width, lane)]
 

@@ -6,10 +6,10 @@ from tvm import ir, tirx
 
 from ....kernel_ir.expr import loads
 from ...plan.streaming_attention import StreamingAttention
+from ..lanes import Stmts, at, each_lane, load, loop, store, strips
 from ..storage import total
 from ..transposed import transposed
 from .expr_at import Place, Places
-from .microkernel import Stmts, at, each_lane, load, loop, store, strips
 from .rows import Keys
 
 

@@ -14,13 +14,12 @@ from tvm import ir, tirx
 
 from ....kernel_ir.stage import Reduction
 from ...plan.streaming_attention import StreamingAttention
-from ..combiners import combine, lane_tree
+from ..combiners import MAX, SUM, combine, identity, lane_tree
 from ..expr import constant
+from ..lanes import Stmts, at, each_lane, load, single, store, strips
+from ..microkernel import accumulator, add_term
 from ..storage import total
 from .expr_at import Place, Places
-from .microkernel import Stmts, at, each_lane, filled, load, single, store, strips
-
-MAX, SUM = Reduction("max", -math.inf), Reduction("sum", 0)
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Rows:
             given = {id(attention.scores.stage.out): score}
             return self._places.value(attention.logit, attention.largest, place, given)
 
-        return self._replace(base, keys, logit, MAX, -math.inf)
+        return self._replace(base, keys, logit, MAX)
 
     def _shift(self, row: ir.Expr, largest: ir.Expr) -> tuple[Stmts, ir.Var, ir.Var]:
         """Raise a row's shift to its largest score yet, and return what scales its sums down.
@@ -113,18 +112,17 @@ class Rows:
         def weight(_: ir.Expr, score: ir.Expr) -> ir.Expr:
             return self._places.exp_below(score, load(shift), node)
 
-        return self._replace(base, keys, weight, SUM, 0.0)
+        return self._replace(base, keys, weight, SUM)
 
     def _replace(
         self,
         base: ir.Expr,
         keys: Keys,
         value: Callable[[ir.Expr, ir.Expr], ir.Expr],
-        kind: Reduction,
-        first: float,
+        rule: Reduction,
     ) -> tuple[Stmts, ir.Expr]:
         """Replace scores by `value(column, score)`; return what all of these combine to."""
-        folded, out = filled("folded", self._lanes, first, self._dtype)
+        folded, out = accumulator(identity(rule, self._dtype), self._lanes, "folded")
 
         def strip(begin: ir.Expr, width: int) -> Stmts:
             one = tirx.decl_buffer((width,), self._dtype, "one")
@@ -135,11 +133,11 @@ class Rows:
                 return [
                     store(one, made, ln),
                     store(self._scores, load(one, ln), (1, base), column),
-                    store(folded, combine(kind, load(folded, ln), load(one, ln)), ln),
+                    add_term(rule, folded, load(one, ln), ln),
                 ]
 
             return [tirx.AllocBuffer(one), each_lane(width, lane)]
 
         out += strips(keys.count, self._lanes, strip, keys.seen)
-        tree, whole = lane_tree(kind, folded, self._lanes)
+        tree, whole = lane_tree(rule, folded, self._lanes)
         return [*out, *tree], whole

@@ -14,14 +14,14 @@ from tvm import ir, tirx
 
 from ....kernel_ir.stage import Reduction
 from ...plan.streaming_attention import StreamingAttention
-from ..combiners import combine, lane_tree
+from ..combiners import MAX, SUM, combine, identity, lane_tree
 from ..expr import INDEX, constant
+from ..lanes import Stmts, at, each_lane, load, loop, single, store, strips
+from ..microkernel import accumulator, add_term
 from ..nest import sequence
 from ..storage import total
 from .expr_at import Place, Places
 from .magnitudes import Magnitudes
-from .microkernel import Stmts, at, each_lane, filled, load, loop, single, store, strips
-from .rows import MAX, SUM
 
 _MIN = Reduction("min", math.inf)
 _UNDERFLOWS = {"float32": -104.0, "float64": -746.0}  # exp of it is 0, a rounded half of the least
@@ -110,12 +110,12 @@ class Skip:
 
     def _floor(self, here: Place, block: ir.Expr, r: ir.Expr, width: int) -> tuple[Stmts, ir.Expr]:
         """Return what the softmax's largest argument among a block's first keys is at least."""
-        folded, out = filled("folded", self._lanes, -math.inf, self._dtype)
+        folded, out = accumulator(identity(MAX, self._dtype), self._lanes, "folded")
 
         def piece(begin: ir.Expr, wide: int) -> Stmts:
             def lane(ln: ir.Expr) -> Stmts:
                 least = combine(_MIN, *self._ends(here, block, r, total([(1, begin), (1, ln)])))
-                return [store(folded, combine(MAX, load(folded, ln), least), ln)]
+                return [add_term(MAX, folded, least, ln)]
 
             return [each_lane(wide, lane)]
 

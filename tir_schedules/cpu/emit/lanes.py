@@ -1,4 +1,4 @@
-"""Small pieces of hand-written kernels: loops over lanes, register tiles, packed operands."""
+"""The small words of emission: loops, lanes, strips of them, and places in flat buffers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
-from ...facts.vectors import halves
-from ..expr import INDEX, constant
-from ..nest import sequence
-from ..storage import total
+from ..facts.vectors import halves
+from .expr import INDEX
+from .nest import sequence
+from .storage import total
 
 Stmts = list[tirx.Stmt]
 
@@ -72,43 +72,7 @@ def strips(
     return out + rest
 
 
-def filled(name: str, width: int, value: float, dtype: str) -> tuple[ir.Var, Stmts]:
-    """Return a buffer of some lanes, and what allocates it and sets them."""
-    buffer = tirx.decl_buffer((width,), dtype, name)
-    fill = each_lane(width, lambda lane: [store(buffer, constant(value, dtype), lane)])
-    return buffer, [tirx.AllocBuffer(buffer), fill]
-
-
 def single(name: str, value: ir.Expr, dtype: str) -> tuple[ir.Var, Stmts]:
     """Return a buffer of one element, and what allocates it and sets it."""
     buffer = tirx.decl_buffer((1,), dtype, name)
     return buffer, [tirx.AllocBuffer(buffer), store(buffer, value)]
-
-
-def product(
-    rows: int,
-    width: int,
-    depth: int | ir.Expr,
-    dtype: str,
-    scalar: Callable[[int, ir.Expr], ir.Expr],
-    lanes: Callable[[ir.Expr, ir.Expr], ir.Expr],
-) -> tuple[list[ir.Var], Stmts]:
-    """Return accumulators, one a row, and what sums `scalar(row, k) * lanes(k, lane)` into them.
-
-    A buffer a row: TVM takes one of over 1 KiB from the heap, out of LLVM's registers.
-    """
-    opened = [filled("acc", width, 0.0, dtype) for _ in range(rows)]
-    accs = [acc for acc, _ in opened]
-    shared = tirx.decl_buffer((width,), dtype, "shared")
-
-    def step(k: ir.Expr) -> Stmts:
-        def lane_of(lane: ir.Expr) -> Stmts:
-            out = [store(shared, lanes(k, lane), lane)]
-            for row, acc in enumerate(accs):
-                more = scalar(row, k) * load(shared, lane)
-                out.append(store(acc, load(acc, lane) + more, lane))
-            return out
-
-        return [tirx.AllocBuffer(shared), each_lane(width, lane_of)]
-
-    return accs, [s for _, opening in opened for s in opening] + [loop("k", depth, step)]
