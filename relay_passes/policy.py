@@ -58,9 +58,8 @@ class LayoutPolicy:
     gained. (ResNet-50's three sizes are predicted to gain 3.2, 2.5 and 1.7; alone they gained 2.6,
     2.2 and 1.5, the last 1.14 inside the model: 2 threads of a Xeon with AVX-512.)
 
-    To turn an image around a pointwise convolution takes `turning_ns` (192 to 64 channels of
-    14 x 14 pixels take 43 us as a convolution and 31 as a product, 576 to 160 of 7 x 7 78 and 45)
-    and `passes` over it (8 x 1024 to 256 channels of 14 x 14 pixels take 2759 us turned and 3178 as
+    To turn an image around a pointwise convolution takes the profile's `turning_ns` and `passes`
+    over it (8 x 1024 to 256 channels of 14 x 14 pixels take 2759 us turned and 3178 as
     a product, 8 x 96 to 512 of every second of them 239 and 268), against the lanes that a line of
     pixels leaves idle, of which a register tile takes `fused` of the price of products and sums.
 
@@ -73,7 +72,6 @@ class LayoutPolicy:
     """
 
     winograd_worth: float = 1.6
-    turning_ns: float = 16_000.0
     passes: int = 2
     fused: float = 0.7
     several: int = 8

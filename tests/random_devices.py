@@ -36,7 +36,9 @@ def small_device(threads: int = 2, vector_bytes: int = 64, **thresholds: int) ->
     profile = default_profile(MCPUS[0], vector_bytes)
     turns = {"cut_regions": 1, "spread_regions": 1, "tile_regions": 1, **thresholds}
     changed = dataclasses.replace(profile.thresholds, **turns)
-    profile = dataclasses.replace(profile, thresholds=changed, region_ns={2: 0.5})
+    profile = dataclasses.replace(
+        profile, thresholds=changed, region_ns={2: 0.5}, barrier_ns={2: 0.25}
+    )
     return Device("none", threads, 32 * KIB, 1024 * KIB, 8192 * KIB, vector_bytes, profile)
 
 
@@ -59,18 +61,36 @@ def _profile(rng: Random, vector_bytes: int) -> Profile:
         tiles=rng.choice((2, 4, 8, 16, 64)),
         least_tiles=rng.choice((1, 2, 4, 16)),
         crossing_bytes=rng.choice((1, 64, 1024)) * KIB,
-        strip_bytes=rng.choice((64, 640, 4096)),
         spread_regions=rng.choice((1, 4)),
         cut_regions=rng.choice((1, 1, 4, 32)),
         tile_regions=rng.choice((1, 4, 24, 48)),
+        queued_bytes=rng.choice((64, 2048)),
+        window_serves=rng.choice((1.0, 1.5, 4.0)),
+        row_blocks=rng.choice((1, 3, 11)),
+        few_row_blocks=rng.choice((1, 2, 4)),
+        uneven=rng.choice((1.0, 1.25, 2.0)),
+        even=rng.choice((1.0, 1.02, 1.5)),
+        turning_ns=rng.choice((1.0, 16_000.0)),
         online_keys=rng.choice((4, 16, 64, 1024)),
+        causal_keys=rng.choice((1, 4, 16, 256)),
+        key_blocks=rng.choice((1, 2, 8)),
+        packing_rows=rng.choice((0.5, 3.0, 20.0)),
+        fetch_steps=rng.choice((1, 2, 24)),
+        row_fetch_steps=rng.choice((1, 3, 48)),
+        fetch_bytes=rng.choice((64, 8 * KIB)),
+        streamed_share=rng.choice((0.01, 1 / 3, 1.0)),
+        streamed_moved=rng.choice((0.1, 0.9)),
+        streamed_steps=rng.choice((1, 48, 1024)),
     )
+    region_ns = rng.choice((0.5, 10.0, 100.0, 833.0))
     return dataclasses.replace(
         profile,
         thresholds=thresholds,
-        region_ns={2: rng.choice((0.5, 10.0, 100.0, 833.0))},
+        region_ns={2: region_ns},
+        barrier_ns={2: region_ns / 2},
         handover_ns={2: rng.choice((0.001, 0.1))},
         call_ns=rng.choice((1.0, 216.0, 5000.0)),
         fold_ns=rng.choice((1.0, 6.5)),
         aliasing_ns=rng.choice((0.0, 3.9, 100.0)),
+        strip_bytes=rng.choice((64.0, 640.0, 4096.0)),
     )

@@ -29,12 +29,15 @@ PROFILE = Profile(
         Bandwidth("memory", 2, 35.0, 30.0, 50.0),
     ),
     region_ns={2: 2000.0, 8: 5000.0},
+    barrier_ns={2: 900.0, 8: 2100.0},
     handover_ns={2: 0.05},
     call_ns=250.0,
     fold_ns=9.0,
     aliasing_ns=-0.5,
+    strip_bytes=640.0,
     op_ns=dict.fromkeys(OP_KINDS, 1.5),
     thresholds=sc.device().profile.thresholds,
+    assumed={"thresholds": "by benchmark"},
 )
 
 
@@ -60,7 +63,7 @@ def test_a_profile_survives_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "rule"),
     [
-        (["format"], 1, "format 1, this release reads 5"),
+        (["format"], 1, "format 1, this release reads 6"),
         (["device", "name"], ..., "device name is missing"),
         (["device", "vector_bytes"], 64.5, "device vector_bytes is not int"),
         (["extra"], 1, "the profile extra is unknown"),
@@ -72,7 +75,9 @@ def test_a_profile_survives_its_file(tmp_path):
         (["op_ns", "exp"], ..., "op_ns exp is missing"),
         (["thresholds", "tiles"], 0, "thresholds tiles is not a positive number"),
         (["thresholds", "tiles"], 1.5, "thresholds tiles is not int"),
-        (["thresholds", "strip_bytes"], ..., "thresholds strip_bytes is missing"),
+        (["thresholds", "queued_bytes"], ..., "thresholds queued_bytes is missing"),
+        (["strip_bytes"], 0, "strip_bytes is not a positive number"),
+        (["assumed", "thresholds"], 3, "assumed thresholds is not str"),
         (["gb_per_s"], [], "gb_per_s is empty"),
         (["gb_per_s", 0, "level"], "L9", "gb_per_s has a row of L9, 1 threads"),
         (["gb_per_s", 0, "stream"], 3.0, "gb_per_s stream is unknown"),

@@ -154,7 +154,14 @@ def test_the_profile_says_where_the_defaults_turn_over():
         for changed in ({}, {"cut_regions": 1 << 30, "spread_regions": 1 << 30})
     ]
     assert tiles[0] > tiles[1]
-    assert len(plan_prim_func(kernel, with_thresholds(strip_bytes=1)).phases) == 1
+    assert (
+        len(
+            plan_prim_func(
+                kernel, replace(DEVICE, profile=replace(DEVICE.profile, strip_bytes=1.0))
+            ).phases
+        )
+        == 1
+    )
     assert len(plan_prim_func(kernel, with_thresholds(crossing_bytes=1)).phases) == 1
     assert plan_prim_func(kernel, DEVICE).parallel
     assert not plan_prim_func(kernel, with_thresholds(spread_regions=1 << 30)).parallel

@@ -153,7 +153,8 @@ class _Rewriter(relax.PyExprMutator):
         elements = math.prod(read) + math.prod(made)
         moved = elements * dtype_bytes(str(call.ty.dtype))
         each = backend(self._device).costs.read_ns(moved, self._device)
-        return self._policy.turning_ns + self._policy.passes * moved * each / self._device.threads
+        fixed = self._device.profile.thresholds.turning_ns
+        return fixed + self._policy.passes * moved * each / self._device.threads
 
     def _product(self, call: relax.Call) -> relax.Expr:
         x, weight = self._cut(call), self.visit_expr(call.args[1])

@@ -31,6 +31,8 @@ _LIGHT_OPS = 32
 _SHARE_BYTES = 256 << 10  # of a thread; two of them fit L2
 _CHAIN = 33
 _PAGE, _PANELS = 4096, 3
+_FEW_BARRIERS, _MANY_BARRIERS = 2, 6
+_STRIPS = (128, 256, 512)  # elements: tiles are as wide that cut rows from memory
 _OTHER_BYTES = 32 << 20  # a last-level cache no system file tells of
 _ROUNDS, _ROUND_S = 7, 0.05
 
@@ -51,11 +53,14 @@ def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profil
     told("calls and parallel regions")
     call_ns = bench.call_ns()
     regions = {count: bench.region_ns(count) for count in counts if count > 1}
+    told("barriers")
+    barriers = {count: bench.barrier_ns(count) for count in counts if count > 1}
     handovers = {count: bench.handover_ns(count) for count in counts if count > 1}
     told("vector operations")
     fold, ops = bench.fold_ns(), bench.op_ns()
-    told("products with rows a page apart")
+    told("products with rows a page apart, strips of rows")
     aliasing = bench.aliasing_ns()
+    strip = bench.strip_bytes(_sizes(device)["memory"])
     rows = []
     for level, size in _sizes(device).items():
         for count in counts if level in ("L3", "memory") else (1,):
@@ -68,12 +73,15 @@ def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profil
         command,
         tuple(rows),
         regions,
+        barriers,
         handovers,
         call_ns,
         fold,
         aliasing,
+        strip,
         ops,
         device.profile.thresholds,
+        {"thresholds": device.profile.assumed.get("thresholds", device.profile.command)},
     )
 
 
@@ -106,6 +114,16 @@ class _Bench:
         together = self._chained(func, threads, _parallel(True))
         return max(1.0, together - alone / threads)
 
+    def barrier_ns(self, threads: int) -> float:
+        """Return what a barrier adds: the slope over kernels of more and fewer phases."""
+        alone, together = (
+            self._timed(_phases(threads, _MANY_BARRIERS), count, _parallel(count > 1))
+            - self._timed(_phases(threads, _FEW_BARRIERS), count, _parallel(count > 1))
+            for count in (1, threads)
+        )
+        added = _MANY_BARRIERS - _FEW_BARRIERS
+        return max(1.0, (together - alone / threads) / added)
+
     def handover_ns(self, threads: int) -> float:
         """Return what a byte takes longer that another thread has written a kernel before."""
         own, other = (
@@ -129,6 +147,17 @@ class _Bench:
         lanes = self.device(1).vector_bytes
         x = te.placeholder((_ROW // 4, lanes), "float32", "x")
         return self._timed(_prim_func(x, topi.sum(x, 1)), 1, _parallel(False)) / (_ROW // 4)
+
+    def strip_bytes(self, size: int) -> float:
+        """Return by how much wider strips of rows seem: of `size` bytes, read in strips or whole.
+
+        A strip of b bytes takes 1 + s / b times as long as so much of a whole row; s is the mean.
+        """
+        x = te.placeholder((size // _F32 // _ROW, _ROW), "float32", "x")
+        func = _prim_func(x, topi.max(x, 0))
+        whole = self._timed(func, 1, _columns(None))
+        slower = ((self._timed(func, 1, _columns(width)) / whole, width) for width in _STRIPS)
+        return max(1.0, statistics.mean((each - 1.0) * width * _F32 for each, width in slower))
 
     def aliasing_ns(self) -> float:
         """Return what a step of a product with rows a page apart gains by packing them."""
@@ -261,6 +290,30 @@ def _rows_a_page_apart(rows: int, lanes: int) -> tirx.PrimFunc:
     return _prim_func(x, weight, te.compute((rows, _PANELS, lanes), value, "out"))
 
 
+def _phases(threads: int, count: int) -> tirx.PrimFunc:
+    """Return a kernel whose threads wait for each other: the largest of columns, of rows, ..."""
+    value = x = te.placeholder((threads * 32, 256), "float32", "x")
+    for step in range(count):
+        value = topi.subtract(value, topi.max(value, step % 2, keepdims=True))
+    return _prim_func(x, value)
+
+
+def _columns(width: int | None) -> Change:
+    """Walk all rows of some columns after the other, or all of each row."""
+
+    def change(decisions: Any) -> Any:
+        (phase,) = decisions.phases
+        (nest,) = phase.nests
+        nest = replace(nest, strip=len(nest.loops) - 1)
+        (lane,) = nest.loops[-1:]
+        tile = () if width is None else ((lane, width),)
+        return replace(
+            decisions, parallel=False, phases=(replace(phase, nests=(nest,), tile=tile),)
+        )
+
+    return change
+
+
 def _packing(wanted: bool) -> Change:
     def change(decisions: Any) -> Any:
         (phase,) = decisions.phases
@@ -297,6 +350,7 @@ _MAPS: dict[str, Map] = {
     "tanh": tirx.tanh,
     "sigmoid": tirx.sigmoid,
     "pow": lambda v: tirx.pow(v, tirx.const(1.7, "float32")),
+    "libm": tirx.sinh,
 }
 
 
@@ -308,11 +362,13 @@ def describe(profile: Profile) -> Sequence[str]:
         told = ", ".join(f"{name} {value:.1f}" for name, value in figures if value)
         lines.append(f"{row.level:6} {row.threads} threads: {told} GB/s")
     for threads, ns in profile.region_ns.items():
-        lines.append(f"parallel region of {threads}: {ns:.0f} ns")
+        barrier = profile.barrier(threads)
+        lines.append(f"parallel region of {threads}: {ns:.0f} ns, a barrier in it {barrier:.0f} ns")
     for threads, ns in profile.handover_ns.items():
         lines.append(f"from another of {threads} cores: {ns:.3f} ns a byte more")
     lines.append(f"kernel call: {profile.call_ns:.0f} ns, lane fold: {profile.fold_ns:.1f} ns")
     lines.append(f"product with rows a page apart: {profile.aliasing_ns:.2f} ns a step more")
+    lines.append(f"strips of rows from memory: as if {profile.strip_bytes:.0f} bytes wider")
     ops = ", ".join(f"{kind} {ns:.2f}" for kind, ns in profile.op_ns.items())
     lines.append(f"ns a register: {ops}")
     return lines

@@ -35,8 +35,6 @@ _KIND_OF = {
     "call:tirx.log1p": "log",
     **{f"call:tirx.{kind}": kind for kind in OP_KINDS},
 }
-# A libm call for each lane; no profile measures it.
-_UNKNOWN_CALL = 16 * 10.0
 # Loads run ahead of arithmetic as far as the reorder buffer reaches: a quarter stays apart.
 _APART = 0.25
 
@@ -110,7 +108,7 @@ def overlapped_ns(compute: float, traffic: float) -> float:
 def _op_ns(op: Op, profile: Profile) -> float:
     kind = _KIND_OF.get(op.name)
     if kind is None and op.name.startswith("call:") and op.name not in _LIGHT_CALLS:
-        return _UNKNOWN_CALL * profile.op_ns["light"]
+        return profile.op_ns["libm"]
     return profile.op_ns[kind or "light"]
 
 
@@ -136,7 +134,8 @@ class _Evaluator:
             total += overlapped_ns(spent, moved) / share
         regions = self._profile.call_ns
         if self._plan.parallel:
-            regions += self._profile.region(self._threads) * (1 + self._plan.barriers / 2)
+            regions += self._profile.region(self._threads)
+            regions += self._profile.barrier(self._threads) * self._plan.barriers
         checks = sum(_Evaluator(g.check, self._device).run().total for g in self._plan.guards)
         return Latency(total + regions + checks, compute, traffic, regions)
 

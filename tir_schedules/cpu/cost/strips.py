@@ -26,7 +26,7 @@ def slowdown(
     if not any(access.stride(a) not in (0, 1) for a in inside):
         return 1.0
     strip = chunks.get(cut, 1) * dtype_bytes(access.tensor.dtype)
-    return 1.0 + device.profile.thresholds.strip_bytes / max(strip, LINE_BYTES)
+    return 1.0 + device.profile.strip_bytes / max(strip, LINE_BYTES)
 
 
 def extra_ns(

@@ -15,21 +15,18 @@ import math
 from collections.abc import Sequence
 
 from ...analysis.iteration_space import Access
+from ...device import Device
+from ...device.profile.thresholds import Thresholds
 from ...kernel_ir.expr import Tensor, dtype_bytes
+from ..cost.limits import tile_limit
 from ..facts.next_tile import first_read, reads_of, tile_step, walks
 from ..plan.kernel_plan import LoopNest, Phase
 from ..plan.memory import TO_L1, Fetch
 
-_REACH_BYTES = 8 << 10
-# Of a register tile, 14 cycles each. 16 to 24 were best of 12 to 96: products with weights from
-# memory 4 to 10 % faster than with the next panel fetched into L2, ResNet-50 4 %, ViT 2 %.
-_STEPS = 24
-# Of a panel: shorter ones stay in L1, and the next is fetched into L2 if it comes from memory. With
-# 128 steps attention was 2 % slower otherwise, and 4 % without the next one.
-_LEAST_STEPS = 8 * _STEPS
-# Of one row, 4 cycles each: 48 were best of 16 to 96. Zen 4, weights from L3 up to 5 % faster, from
-# memory 2 to 20 %, as busy as it is.
-_ROW_STEPS = 2 * _STEPS
+# Lengths of a panel in what is asked for ahead: shorter ones stay in L1, and the next is fetched
+# into L2 if it comes from memory. With 128 steps attention was 2 % slower otherwise, and 4 %
+# without the next one.
+_LEAST_LENGTHS = 8
 
 
 def fetches(
@@ -37,17 +34,16 @@ def fetches(
     phase: Phase,
     inputs: tuple[Tensor, ...],
     tensors: Sequence[Tensor],
-    cache_bytes: int,
+    device: Device,
 ) -> list[Fetch]:
     """Return what a nest of a phase fetches: `tensors` for the next tile, and its own steps'.
-
-    A tile keeps `cache_bytes` in its core's cache.
 
     Nothing with each of its taps if it walks windows.
     """
     if group.window is not None:
         return []
-    out, nests = _steps_ahead(group, inputs), phase.nests()
+    turns = device.profile.thresholds
+    out, nests = _steps_ahead(group, inputs, turns), phase.nests()
     near = [fetch.access for fetch in out]
     for tensor in tensors:
         access = first_read(nests, tensor)
@@ -58,8 +54,8 @@ def fetches(
         later = nests[position + 1 :]
         if group.is_product and nests[position] is group:
             distance, later = _panel_step(access, group) or distance, (group,)
-        elif len(nests) == 1 or abs(distance) * width > cache_bytes:
-            distance = min(distance, _REACH_BYTES // width)
+        elif len(nests) == 1 or abs(distance) * width > tile_limit(device):
+            distance = min(distance, turns.fetch_bytes // width)
             later = nests[position : position + 1]
         walking = (g for g in later if walks(access, g, phase))
         if distance and next(walking, None) is group:
@@ -73,18 +69,22 @@ def _panel_step(access: Access, group: LoopNest) -> int:
     return access.stride(outside[-1]) if outside else 0
 
 
-def _steps_ahead(group: LoopNest, inputs: tuple[Tensor, ...]) -> list[Fetch]:
+def _steps_ahead(group: LoopNest, inputs: tuple[Tensor, ...], turns: Thresholds) -> list[Fetch]:
     """Return what a product fetches along its lanes: at the end of a panel, of the next.
 
-    A product of a single row fetches panels alone: other sums may be of anything.
+    A product of a single row fetches panels alone: other sums may be of anything. Steps are 14
+    cycles each in a register tile: 16 to 24 were best of 12 to 96 on Zen 4, products with weights
+    from memory 4 to 10 % faster than with the next panel fetched into L2, ResNet-50 4 %, ViT 2 %.
+    In one row they are 4 cycles: 48 were best of 16 to 96, weights from L3 up to 5 % faster, from
+    memory 2 to 20 %, as busy as it is.
     """
     inside = group.dims[group.strip_level : -1]
-    if not inside or math.prod(a.extent for a in inside) < _LEAST_STEPS:
+    if not inside or math.prod(a.extent for a in inside) < _LEAST_LENGTHS * turns.fetch_steps:
         return []
     depth, lane = group.dims[-2:]
     if not all(depth in n.reduced for n in group.nodes):
         return []
-    steps = _STEPS if group.is_product else _ROW_STEPS
+    steps = turns.fetch_steps if group.is_product else turns.row_fetch_steps
 
     def in_order(access: Access) -> bool:
         return access.stride(depth) == group.lanes

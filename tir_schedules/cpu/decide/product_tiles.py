@@ -10,14 +10,7 @@ from ...kernel_ir.expr import dtype_bytes
 from ..cost.budget import BUDGET
 from ..facts.register_file import LANE_REGISTERS, most_rows
 from ..facts.register_tile import RegisterTile, lanes_of
-from .row_blocks import (
-    FEW_ROW_BLOCKS,
-    ROW_BLOCKS,
-    even_chunk,
-    registers_across,
-    row_chunk,
-    rows_of,
-)
+from .row_blocks import even_chunk, registers_across, row_chunk, rows_of
 
 _LANE_STRIPS = 2
 
@@ -53,7 +46,8 @@ def tile_atoms(
     lane_chunk = _lane_chunk(tile, others, device)
     others *= -(-tile.lane.extent // lane_chunk)
     outside = _rows_outside(tile, common, device)
-    few = outside or others * -(-tile.row.extent // (ROW_BLOCKS * rows)) < 4 * device.threads
+    tall = -(-tile.row.extent // (device.profile.thresholds.row_blocks * rows))
+    few = outside or others * tall < 4 * device.threads
     chunk = row_chunk(tile.row.extent, rows, others, few, device)
     wanted = {tile.lane: lane_chunk, tile.row: tile.row.extent if tile.whole_row else chunk}
     chunks = {atom: n for atom, n in wanted.items() if n < atom.extent}
@@ -136,14 +130,16 @@ def _strips_of_lanes(
 def _whole_lanes(
     tile: RegisterTile, rows: int, common: list[Atom], device: Device
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]]:
-    """Return tiles of about `FEW_ROW_BLOCKS` blocks, fewer if more tiles or smaller ones help."""
+    """Return tiles of about `few_row_blocks` blocks, fewer if more tiles or smaller ones help."""
     others = [a for a in common if a is not tile.row]
     count = math.prod(a.extent for a in others)
     blocks = -(-tile.row.extent // rows)
     line = tile.lane.extent * dtype_bytes(tile.moving.tensor.dtype)
-    wanted = device.profile.thresholds.least_tiles
-    least = max(-(-wanted // count), blocks * rows * line * BUDGET.lines // device.l2_bytes)
-    tiles = min(blocks, max(1, least, round(blocks / FEW_ROW_BLOCKS)))
+    turns = device.profile.thresholds
+    least = max(
+        -(-turns.least_tiles // count), blocks * rows * line * BUDGET.lines // device.l2_bytes
+    )
+    tiles = min(blocks, max(1, least, round(blocks / turns.few_row_blocks)))
     if tiles == 1 or tile.whole_row:
         return tuple(others), {}
     return (*others, tile.row), {tile.row: -(-blocks // tiles) * rows}

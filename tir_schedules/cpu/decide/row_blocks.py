@@ -15,11 +15,7 @@ from ..facts.register_file import LANE_REGISTERS, most_rows
 WIDE_REGISTERS = 4
 LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
 _STARTING = 0.5  # what a block of rows costs before its first step, in rows
-ROW_BLOCKS = 11  # row blocks of a tile: the operand along the lanes comes from L2 that often
-FEW_ROW_BLOCKS = 4
 _MANY = 4096  # chunks: of more any split is even, and to try them all takes long
-_UNEVEN = 1.25  # the rows of the thread that has most, in those that it must have
-_EVEN = 1.02  # the same where tiles follow each other along the rows
 
 
 def rows_of(
@@ -89,8 +85,9 @@ def row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) ->
     Threads get the tiles in order, `others` of each chunk, so that the larger ones are one
     thread's: chunks are even.
     """
+    turns = device.profile.thresholds
     blocks = -(-extent // rows)
-    chunks = -(-blocks // (FEW_ROW_BLOCKS if few else ROW_BLOCKS))
+    chunks = -(-blocks // (turns.few_row_blocks if few else turns.row_blocks))
 
     def most(count: int) -> int:
         """Return the rows of the thread that has most."""
@@ -100,7 +97,7 @@ def row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) ->
         counts = range(1, 2 * chunks + 1)
         best = min(map(most, counts))
         # A thread that is idle for less costs no more than another pass of the other operand.
-        near = [n for n in counts if most(n) <= _UNEVEN * best]
+        near = [n for n in counts if most(n) <= turns.uneven * best]
         chunks = min(near, key=lambda n: (abs(n - chunks), n))
     return -(-blocks // chunks) * rows
 
@@ -116,12 +113,12 @@ def even_chunk(extent: int, chunk: int, others: int, device: Device) -> int:
         costs = (_blocks_cost(n, rows_of(n, device)) for n in _sizes(extent, size))
         return _largest_share([cost for cost in costs for _ in range(others)], device)
 
-    chunks = -(-extent // chunk)
-    if device.threads <= (_EVEN - 1) * chunks:
+    chunks, even = -(-extent // chunk), device.profile.thresholds.even
+    if device.threads <= (even - 1) * chunks:
         return chunk  # one more is no more than that
     sizes = [chunk, *(-(-extent // count) for count in range(chunks, 2 * chunks + 1))]
     best = min(map(most, sizes))
-    return next(size for size in sizes if most(size) <= _EVEN * best)
+    return next(size for size in sizes if most(size) <= even * best)
 
 
 def _sizes(extent: int, chunk: int) -> list[int]:

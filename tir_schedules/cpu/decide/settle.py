@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from ...device import Device
 from ..cost.beyond_cache import streaming_inputs
-from ..cost.limits import tile_limit
 from ..facts.deinterleave import deinterleave_of
 from ..facts.division import by_reciprocal
 from ..facts.next_tile import sweeper
@@ -38,10 +37,9 @@ def _phase(phase: Phase, plan: Plan, device: Device) -> Phase:
     spread = {id(each.access.tensor) for each in ahead}
     streaming = streaming_inputs(plan.space.kernel, device)
     others = [t for t in streaming if id(t) not in spread]
-    limit = tile_limit(device)
 
     def asked(group: LoopNest) -> tuple[Fetch, ...]:
-        return tuple(fetches(group, phase, plan.space.kernel.inputs, others, limit))
+        return tuple(fetches(group, phase, plan.space.kernel.inputs, others, device))
 
     groups = tuple(_nest(g, asked, g is sweeper(phase), ahead, device) for g in phase.groups)
     kept = phase.buffered(plan.space, plan.crossing)

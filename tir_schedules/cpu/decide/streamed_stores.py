@@ -10,20 +10,20 @@ from ...device import LINE_BYTES, Device
 from ...kernel_ir.expr import Tensor, dtype_bytes
 from ..facts.streamed_stores import may_stream
 
-# Streamed are results larger than L3, and of a third of it where they do not stay there: what the
-# kernel moves is about as much as fits, and it does little with each byte. Attention takes 1 to 5 %
-# less, with what follows it -1 to 4, a 1x1 convolution of 64 channels 6. Products of many steps
-# wait for no line that they write.
-_MOVED, _LEFT = 0.9, 1 / 3  # of L3
-_MOST_STEPS = 48  # for each byte that is moved
-
 
 def streamed_results(space: Space, device: Device) -> tuple[Tensor, ...]:
-    """Return the outputs that no cache will hold and that the kernel does not read again."""
+    """Return the outputs that no cache will hold and that the kernel does not read again.
+
+    Those larger than L3, and of a share of it where they do not stay there: what the kernel moves
+    is about as much as fits, and it does little with each byte. With a third of L3 attention takes
+    1 to 5 % less, with what follows it -1 to 4, a 1x1 convolution of 64 channels 6. Products of
+    many steps wait for no line that they write.
+    """
+    turns = device.profile.thresholds
     least, moved = device.l3_bytes, sum(p.bytes for p in space.kernel.touched)
     steps = sum(n.stage.domain for n in space.nodes)
-    if moved >= _MOVED * device.l3_bytes and steps <= _MOST_STEPS * moved:
-        least *= _LEFT
+    if moved >= turns.streamed_moved * device.l3_bytes and steps <= turns.streamed_steps * moved:
+        least *= turns.streamed_share
     return tuple(
         t
         for t in space.kernel.outputs

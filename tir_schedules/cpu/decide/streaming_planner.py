@@ -12,10 +12,6 @@ from ..cost.streaming_latency import compute_ns
 from ..plan.kernel_plan import Plan
 from .streaming_tiles import streaming_tiles
 
-# Under a causal mask 12 heads of size 64 take 0.70 ms in blocks and 0.86 in whole rows of 256 keys,
-# 2.4 and 3.2 of 512 (2 threads, rocketlake-class); 512 with a bias that hides nothing 3.6 and 3.2.
-_CAUSAL_SHARE = 4  # of `online_keys`, from which attention goes in blocks if keys may be left out
-
 logger = logging.getLogger("tvm_stitch.schedule")
 
 
@@ -46,6 +42,11 @@ def plan_streaming(attention: Attention | str, device: Device, always: bool = Fa
 
 
 def _least_keys(attention: Attention, device: Device) -> int:
-    """Return from how many keys on attention goes in blocks."""
-    least = device.profile.thresholds.online_keys
-    return least // _CAUSAL_SHARE if hides_by_row(attention) else least
+    """Return from how many keys on attention goes in blocks.
+
+    Under a causal mask 12 heads of size 64 take 0.70 ms in blocks and 0.86 in whole rows of 256
+    keys, 2.4 and 3.2 of 512 (2 threads, rocketlake-class); 512 with a bias that hides nothing 3.6
+    and 3.2.
+    """
+    turns = device.profile.thresholds
+    return turns.causal_keys if hides_by_row(attention) else turns.online_keys

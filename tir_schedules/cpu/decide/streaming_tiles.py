@@ -15,9 +15,6 @@ from ..facts.streaming import are_transposed, refuse_streaming
 from ..plan.streaming_attention import StreamingAttention
 from .row_blocks import LEAST_ROWS, block_cost
 
-_ROW_BLOCKS = 8  # of a tile: keys are packed once for all of them
-_PACKING = 3.0  # what that takes, in rows
-
 
 def streaming_tiles(at: Attention, device: Device) -> StreamingAttention | str:
     """Return the tiles of an attention, or why the streaming form does not compute it well."""
@@ -47,13 +44,14 @@ def _rows(at: Attention, device: Device) -> tuple[int, int]:
     no larger than leaves tiles enough.
     """
     extent, batch = at.row.extent, math.prod(a.extent for a in at.batch)
-    wanted = min(extent, -(-device.profile.thresholds.least_tiles // batch))
+    turns = device.profile.thresholds
+    wanted = min(extent, -(-turns.least_tiles // batch))
 
     def cost(rows: int, blocks: int) -> tuple[float, int]:
         tiles = -(-extent // (rows * blocks))
-        spent = tiles * (blocks * block_cost(rows) + _PACKING)
+        spent = tiles * (blocks * block_cost(rows) + turns.packing_rows)
         return spent * (1 + max(0, wanted - tiles)), -rows
 
     most = min(most_rows(device), extent)
-    sizes = ((r, b) for r in range(most, 0, -1) for b in range(1, _ROW_BLOCKS + 1))
+    sizes = ((r, b) for r in range(most, 0, -1) for b in range(1, turns.key_blocks + 1))
     return min((pair for pair in sizes if math.prod(pair) <= extent), key=lambda p: cost(*p))

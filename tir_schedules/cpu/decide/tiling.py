@@ -22,9 +22,6 @@ from .whole_rows import whole_rows
 
 _LANE_CHUNK = 64  # chunks of a vector atom are whole strips of lanes
 _LINE_CHUNK = 16  # or whole cache lines at least
-# Points that a line serves. 3x3 of stride 1 has 1.8; of stride 2 1.3, and 112x112 pixels of 96
-# channels took 2 % longer than pixel by pixel, where each is read whole.
-_SERVES = 1.5
 _TRANSPOSED_BLOCKS = 4  # of each side of a tile: what it reads and writes stays in L1
 
 
@@ -86,7 +83,7 @@ def _apart(nodes: list[Node], space: Space, device: Device, form: Form) -> Tilin
     tiling = _spatial_tiling(nodes, common, lead, device)
     wanted = device.profile.thresholds.tiles
     if tiling.tiles() >= wanted:
-        return _past_the_store_queue(tiling, inner_edges, wanted)
+        return _past_the_store_queue(tiling, inner_edges, device)
     split = None
     if form.partial_sums:
         split = _reduction_tiling(nodes, inner_edges, common, lead, unaligned, wanted)
@@ -123,25 +120,31 @@ def _spatial_tiling(nodes: list[Node], common: list[Atom], lead: Node, device: D
     return Tiling(tuple(tile), chunks)
 
 
-def _past_the_store_queue(tiling: Tiling, inner_edges: list[Edge], wanted: int) -> Tiling:
+def _past_the_store_queue(tiling: Tiling, inner_edges: list[Edge], device: Device) -> Tiling:
     """Return the tiling with several tiles as one if loads would wait for the stores of theirs."""
     if not tiling.tile or tiling.tile[-1] in tiling.chunks:
         return tiling
     *outer, last = tiling.tile
-    count = tiles_at_once(inner_edges, tiling.tile, tiling.tiles() // wanted)
+    turns = device.profile.thresholds
+    most = tiling.tiles() // turns.tiles
+    count = tiles_at_once(inner_edges, tiling.tile, most, turns.queued_bytes)
     if count == last.extent > 1:
-        return _past_the_store_queue(replace(tiling, tile=tuple(outer)), inner_edges, wanted)
+        return _past_the_store_queue(replace(tiling, tile=tuple(outer)), inner_edges, device)
     return replace(tiling, chunks=tiling.chunks | {last: count}) if count > 1 else tiling
 
 
 def _window_rows(lead: Node, common: list[Atom], device: Device) -> Atom | None:
-    """Return the atom whose positions share what they read, if there are tiles enough without."""
-    lane = own_vector(lead)
+    """Return the atom whose positions share what they read, if there are tiles enough without.
+
+    Of a 3x3 window a line serves 1.8 points with stride 1, 1.3 with stride 2: there 112 x 112
+    pixels of 96 channels took 2 % longer than pixel by pixel, where each is read whole.
+    """
+    lane, turns = own_vector(lead), device.profile.thresholds
     window = window_of(lead, lane) if lane in common else None
-    if window is None or window.row not in common or window.serves() < _SERVES:
+    if window is None or window.row not in common or window.serves() < turns.window_serves:
         return None
     others = math.prod(a.extent for a in common if a is not window.row)
-    return window.row if others // _LANE_CHUNK >= device.profile.thresholds.least_tiles else None
+    return window.row if others // _LANE_CHUNK >= turns.least_tiles else None
 
 
 def _window_chunk(atom: Atom, others: int, lead: Node, device: Device) -> int:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from typing import get_type_hints
 
 from .thresholds import Thresholds
 
-FORMAT = 5
+FORMAT = 6
 LEVELS = ("L1", "L2", "L3", "memory")
-# What one vector register costs, by kind of operation; `light` is an add, a product, a select.
-OP_KINDS = ("light", "divide", "sqrt", "exp", "log", "erf", "tanh", "sigmoid", "pow")
+# What one vector register costs, by kind of operation; `light` is an add, a product, a select,
+# `libm` a call of the C library for each lane.
+OP_KINDS = ("light", "divide", "sqrt", "exp", "log", "erf", "tanh", "sigmoid", "pow", "libm")
 
 
 class ProfileError(ValueError):
@@ -44,12 +46,15 @@ class Bandwidth:
 class Profile:
     """One CPU's figures. Times are ns on one core; `op_ns` is by vector register of float32.
 
-    `region_ns` is what a parallel region of that many threads adds to its work, workers awake;
-    `handover_ns` what a byte takes longer that another core has just written; `call_ns` what one
-    more kernel costs a model; `fold_ns` what it takes to fold the lanes of a reduction into one
-    result; `aliasing_ns` what a step of a product takes longer whose rows are a page apart than
-    with copies of them side by side, 0 or less where copies cost as much. `vector_bytes` is the
-    register's width.
+    `region_ns` is what a parallel region of that many threads adds to its work, workers awake, and
+    `barrier_ns` what a barrier inside one does; `handover_ns` what a byte takes longer that another
+    core has just written; `call_ns` what one more kernel costs a model; `fold_ns` what it takes to
+    fold the lanes of a reduction into one result; `aliasing_ns` what a step of a product takes
+    longer whose rows are a page apart than with copies of them side by side, 0 or less where copies
+    cost as much; `strip_bytes` by how much wider a strip of a row out of L3 or memory seems than it
+    is. `vector_bytes` is the register's width.
+
+    `assumed` tells of each figure that `command` did not measure where it is from.
     """
 
     name: str
@@ -58,12 +63,15 @@ class Profile:
     command: str
     bandwidths: tuple[Bandwidth, ...]
     region_ns: Mapping[int, float]
+    barrier_ns: Mapping[int, float]
     handover_ns: Mapping[int, float]
     call_ns: float
     fold_ns: float
     aliasing_ns: float
+    strip_bytes: float
     op_ns: Mapping[str, float]
     thresholds: Thresholds
+    assumed: Mapping[str, str]
 
     def bandwidth(self, level: str, threads: int) -> Bandwidth:
         """Return the figures of a level at the largest measured count that `threads` reaches."""
@@ -74,6 +82,10 @@ class Profile:
     def region(self, threads: int) -> float:
         """Return the cost in ns of one parallel region; 0 for one thread."""
         return _at(self.region_ns, threads)
+
+    def barrier(self, threads: int) -> float:
+        """Return the cost in ns of one barrier in a region; 0 for one thread."""
+        return _at(self.barrier_ns, threads)
 
     def handover(self, threads: int) -> float:
         """Return what a byte from another core's cache costs more, in ns; 0 for one thread."""
@@ -92,12 +104,15 @@ class Profile:
             "command": self.command,
             "gb_per_s": rows,
             "region_ns": {str(threads): ns for threads, ns in self.region_ns.items()},
+            "barrier_ns": {str(threads): ns for threads, ns in self.barrier_ns.items()},
             "handover_ns": {str(threads): ns for threads, ns in self.handover_ns.items()},
             "call_ns": self.call_ns,
             "fold_ns": self.fold_ns,
             "aliasing_ns": self.aliasing_ns,
+            "strip_bytes": self.strip_bytes,
             "op_ns": dict(self.op_ns),
             "thresholds": asdict(self.thresholds),
+            "assumed": dict(self.assumed),
         }
 
     @classmethod
@@ -129,12 +144,15 @@ class Profile:
             top["command"],
             tuple(rows),
             reader.by_threads(top["region_ns"], "region_ns"),
+            reader.by_threads(top["barrier_ns"], "barrier_ns"),
             reader.by_threads(top["handover_ns"], "handover_ns"),
             reader.positive(top["call_ns"], "call_ns"),
             reader.positive(top["fold_ns"], "fold_ns"),
             reader.finite(top["aliasing_ns"], "aliasing_ns"),
+            reader.positive(top["strip_bytes"], "strip_bytes"),
             op_ns,
             reader.thresholds(top["thresholds"]),
+            reader.sentences(top["assumed"], "assumed"),
         )
 
 
@@ -145,12 +163,15 @@ _TOP = {
     "command": str,
     "gb_per_s": list,
     "region_ns": dict,
+    "barrier_ns": dict,
     "handover_ns": dict,
     "call_ns": float,
     "fold_ns": float,
     "aliasing_ns": float,
+    "strip_bytes": float,
     "op_ns": dict,
     "thresholds": dict,
+    "assumed": dict,
 }
 _DEVICE = {"name": str, "mcpu": str, "vector_bytes": int}
 _ROW = {"level": str, "threads": int, "read": float}
@@ -209,10 +230,13 @@ class _Reader:
         return out
 
     def thresholds(self, data: dict) -> Thresholds:
-        names = [field.name for field in fields(Thresholds)]
-        for name, value in self.record(data, "thresholds", dict.fromkeys(names, int)).items():
+        kinds = get_type_hints(Thresholds)
+        for name, value in self.record(data, "thresholds", kinds).items():
             self.positive(value, f"thresholds {name}")
         return Thresholds(**data)
+
+    def sentences(self, data: dict, where: str) -> dict[str, str]:
+        return self.record(data, where, dict.fromkeys(data, str))
 
     def finite(self, value: float, where: str) -> float:
         if not math.isfinite(value):
