@@ -10,6 +10,7 @@ from relay_passes.graph.op_graph import OpGraph, OpNode
 from tir_schedules.analysis.kernel_facts import COMPUTE
 from tir_schedules.cpu.accept.acceptance import accept
 from tir_schedules.device import Device
+from tir_schedules.kernel_ir.expr import Tensor
 
 
 class MaximalPlanner:
@@ -21,7 +22,7 @@ class MaximalPlanner:
 
     def plan(self, graph: OpGraph) -> FusionPlan:
         self._merges = 0
-        self._home: dict[int, Group] = {id(n): Group([n]) for n in graph.nodes}
+        self._home: dict[OpNode, Group] = {n: Group([n]) for n in graph.nodes}
         for node in graph.nodes:
             if node.op_class == COMPUTE and refuse_node(node) is None:
                 absorb_epilogues(node, self._home, self._spend)
@@ -32,7 +33,7 @@ class MaximalPlanner:
                 for producer in sorted(node.producers, key=_traffic, reverse=True):
                     self._try_merge(producer, node)
             self._merge_siblings(graph)
-        groups = list({id(g): g for g in self._home.values()}.values())
+        groups = list(dict.fromkeys(self._home.values()))
         return FusionPlan(graph, execution_order(groups), self._merges)
 
     def _spend(self) -> bool:
@@ -40,7 +41,7 @@ class MaximalPlanner:
         return True
 
     def _try_merge(self, producer: OpNode, consumer: OpNode) -> None:
-        left, right = self._home[id(producer)], self._home[id(consumer)]
+        left, right = self._home[producer], self._home[consumer]
         if left is not right and self._refuse(left, right) is None:
             self._merges += 1
             self._replace(left, right)
@@ -61,19 +62,19 @@ class MaximalPlanner:
     def _replace(self, left: Group, right: Group) -> None:
         union = left.union(right)
         for node in union.nodes:
-            self._home[id(node)] = union
+            self._home[node] = union
 
     def _merge_siblings(self, graph: OpGraph) -> None:
         """Join groups that mostly read the same tensor: one pass over it instead of several."""
-        readers: dict[int, list[OpNode]] = {}
+        readers: dict[Tensor, list[OpNode]] = {}
         for node in graph.nodes:
             for tensor in node.inputs:
                 if 2 * tensor.bytes >= sum(t.bytes for t in node.inputs):
-                    readers.setdefault(id(tensor), []).append(node)
+                    readers.setdefault(tensor, []).append(node)
         for nodes in readers.values():
             first = nodes[0]
             for other in nodes[1:]:
-                if self._home[id(first)] is not self._home[id(other)]:
+                if self._home[first] is not self._home[other]:
                     self._try_merge(first, other)
 
 

@@ -137,7 +137,7 @@ def test_an_epilogue_takes_the_accumulators_unless_they_are_a_result(is_output):
     plan = plan_prim_func(kernel, DEVICE)
     (phase,) = plan.phases
     assert len(phase.groups) == (2 if is_output else 1)
-    held = [t.name for n in phase.nodes if id(t := n.stage.out) in phase.registers(plan.space)]
+    held = [t.name for n in phase.nodes if (t := n.stage.out) in phase.registers(plan.space)]
     assert held == ([] if is_output else ["made"])
     loops = [s for s, _ in statements(emit_plan(plan, kernel).body)]
     assert "made" not in [s.buffer.name for s in loops if isinstance(s, tirx.AllocBuffer)]

@@ -76,7 +76,7 @@ def check_pairs(func: tirx.PrimFunc, device) -> int:
     found = list(pairs(plan))
     for operand, result in found:
         over = [array.copy() for array in before]
-        kernel = emit_plan(plan, func, {id(params[result]): params[operand]})
+        kernel = emit_plan(plan, func, {params[result]: params[operand]})
         assert len(kernel.params) == len(params) - 1
         run(kernel, *(a for number, a in enumerate(over) if number != result))
         over[result] = over[operand]

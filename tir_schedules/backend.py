@@ -128,9 +128,9 @@ class Backend(Protocol):
         self,
         plan: Plan,
         func: tirx.PrimFunc,
-        over: Mapping[int, Tensor] = MappingProxyType({}),
+        over: Mapping[Tensor, Tensor] = MappingProxyType({}),
     ) -> tirx.PrimFunc:
-        """Return the scheduled PrimFunc of a plan for `func`, results, by ids, `over` operands."""
+        """Return the scheduled PrimFunc of a plan for `func`, results `over` operands."""
 
     def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         """Return what the template declines, kept inside its buffers."""

@@ -18,8 +18,8 @@ class ProductJudge:
     def __init__(self, graph: OpGraph, device: Device, known: dict[tuple, Judged]) -> None:
         self._device, self._costs = device, backend(device).costs
         self._known = known
-        made = {id(t) for n in graph.nodes for t in n.outputs}
-        read = {id(t): t.bytes for n in graph.nodes for t in n.inputs if id(t) not in made}
+        made = {t for n in graph.nodes for t in n.outputs}
+        read = {t: t.bytes for n in graph.nodes for t in n.inputs if t not in made}
         self._bytes = sum(read.values())
 
     def __call__(self, group: Group) -> tuple[str | None, float]:
@@ -44,9 +44,9 @@ class ProductJudge:
         passing = 0.0
         for maker, made in zip(parts, plans, strict=True):
             for reader, read in zip(parts, plans, strict=True):
-                inputs = {id(t): n for n, t in enumerate(reader.inputs())}
+                inputs = {t: n for n, t in enumerate(reader.inputs())}
                 for number, tensor in enumerate(maker.outputs()):
-                    if (position := inputs.get(id(tensor))) is not None:
+                    if (position := inputs.get(tensor)) is not None:
                         out = made.kernel.outputs[number]
                         into = read.kernel.params[position]
                         passing += self._costs.handover_ns(made, out, read, into, self._device)

@@ -43,19 +43,19 @@ class FusionUnits:
     def __init__(self, groups: Sequence[Group]) -> None:
         ordered = execution_order(groups)
         home = homes(ordered)
-        number = {id(group): index for index, group in enumerate(ordered)}
+        number = {group: index for index, group in enumerate(ordered)}
         self.units = [_unit(group) for group in ordered]
         consumers: list[set[int]] = [set() for _ in ordered]
-        self._readers: dict[int, set[int]] = {}
-        self.escaping: set[int] = set()
+        self._readers: dict[Tensor, set[int]] = {}
+        self.escaping: set[Tensor] = set()
         for index, group in enumerate(ordered):
             for node in group.nodes:
                 if node.escapes:
-                    self.escaping |= {id(t) for t in (*node.outputs, *_renamed(node))}
+                    self.escaping.update(node.outputs, _renamed(node))
                 for tensor in node.inputs if node.op_class != "alias" else ():
-                    self._readers.setdefault(id(tensor), set()).add(index)
+                    self._readers.setdefault(tensor, set()).add(index)
                 for consumer in node.consumers:
-                    consumers[index].add(number[id(home[id(consumer)])])
+                    consumers[index].add(number[home[consumer]])
         self.dag = Dag([row - {index} for index, row in enumerate(consumers)])
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class FusionUnits:
 
     def readers(self, tensor: Tensor) -> frozenset[int] | None:
         """Return the units that read a tensor, None if it leaves the graph."""
-        return None if id(tensor) in self.escaping else frozenset(self._readers.get(id(tensor), ()))
+        return None if tensor in self.escaping else frozenset(self._readers.get(tensor, ()))
 
 
 def _unit(group: Group) -> Unit:

@@ -25,10 +25,10 @@ class FastJudge:
         rows = [_facts(u, delta) for u in units.units]
         self._work = [row[0] for row in rows]
         self._stages = [row[1] for row in rows]
-        self._reads = [frozenset(map(id, unit.reads)) for unit in units.units]
-        self._makes = [[(id(t), units.readers(t)) for t in unit.makes] for unit in units.units]
+        self._reads = [frozenset(unit.reads) for unit in units.units]
+        self._makes = [[(t, units.readers(t)) for t in unit.makes] for unit in units.units]
         tensors = (t for unit in units.units for t in (*unit.reads, *unit.makes))
-        self._crossing = {id(t): delta.crossing_ns(t) for t in tensors}
+        self._crossing = {t: delta.crossing_ns(t) for t in tensors}
         self._alone = [
             0.0 if unit.refusal else self._kernel_ns(frozenset((index,)))
             for index, unit in enumerate(units.units)
@@ -54,11 +54,11 @@ class FastJudge:
     def _kernel_ns(self, nodes: Nodes) -> float:
         moved = set().union(*map(self._reads.__getitem__, nodes))
         for node in nodes:
-            for key, readers in self._makes[node]:
+            for tensor, readers in self._makes[node]:
                 if readers is None or not readers <= nodes:
-                    moved.add(key)
+                    moved.add(tensor)
                 else:
-                    moved.discard(key)
+                    moved.discard(tensor)
         # Rounded once, so that the order of a set does not show.
         traffic = math.fsum(map(self._crossing.__getitem__, moved))
         return self._delta.kernel_ns(sum(map(self._work.__getitem__, nodes)), traffic)

@@ -18,7 +18,7 @@ class TrafficCost:
     def __init__(self, device: Device) -> None:
         self._device, self._profile = device, device.profile
         self._costs = backend(device).costs
-        self._work: dict[int, float] = {}
+        self._work: dict[Kernel, float] = {}
 
     def crossing_ns(self, tensor: Tensor) -> float:
         """Return the time to write a tensor or to read it, in the cache that would hold it.
@@ -29,9 +29,9 @@ class TrafficCost:
 
     def work_ns(self, kernel: Kernel) -> float:
         """Return the arithmetic of an op."""
-        if id(kernel) not in self._work:
-            self._work[id(kernel)] = self._costs.arithmetic_ns(kernel.stages, self._device)
-        return self._work[id(kernel)]
+        if kernel not in self._work:
+            self._work[kernel] = self._costs.arithmetic_ns(kernel.stages, self._device)
+        return self._work[kernel]
 
     def kernel_ns(self, work: float, traffic: float) -> float:
         """Return the time of a kernel of that much arithmetic and traffic, threads and call."""

@@ -24,11 +24,11 @@ def without_cycles(dag: Dag, patterns: Sequence[Pattern]) -> list[Pattern]:
         for pattern in left:
             if (kernel := home[min(pattern.nodes)]) in knot_of:
                 inside[knot_of[kernel]].append(pattern)
-        dropped = set()
+        dropped: set[Pattern] = set()
         for found in inside:
             found.sort(key=lambda p: (p.score, min(p.nodes)))
-            dropped |= {id(p) for p in found[: (len(found) + 1) // 2]}
-        left = [p for p in left if id(p) not in dropped]
+            dropped.update(found[: (len(found) + 1) // 2])
+        left = [p for p in left if p not in dropped]
 
 
 def _homes(dag: Dag, patterns: Sequence[Pattern]) -> list[int]:

@@ -12,7 +12,7 @@ from ..graph.op_graph import OpNode
 
 
 def absorb_epilogues(
-    anchor: OpNode, home: dict[int, Group], spend: Callable[[Sequence[OpNode]], bool]
+    anchor: OpNode, home: dict[OpNode, Group], spend: Callable[[Sequence[OpNode]], bool]
 ) -> None:
     """Give a compute-intensive op its epilogue, as far as it reaches without a cycle.
 
@@ -21,15 +21,15 @@ def absorb_epilogues(
     grown = True
     while grown:
         grown = False
-        for node in epilogue_candidates(home[id(anchor)], anchor):
-            mine, other = home[id(anchor)], home[id(node)]
+        for node in epilogue_candidates(home[anchor], anchor):
+            mine, other = home[anchor], home[node]
             if len(other.nodes) > 1 or refuse_merge(mine, other, home) is not None:
                 continue
             if not spend([anchor, node]):
                 return
             union = mine.union(other)
             for member in union.nodes:
-                home[id(member)] = union
+                home[member] = union
             grown = True
 
 
@@ -38,13 +38,13 @@ def epilogue_candidates(group: Group, anchor: OpNode) -> list[OpNode]:
 
     A change of layout must be the only reader of its value: the tile is stored from there.
     """
-    members = {id(n) for n in group.nodes}
-    out: dict[int, OpNode] = {}
+    members = set(group.nodes)
+    found: dict[OpNode, None] = {}
     for node in group.nodes:
         for reader in node.consumers:
-            if id(reader) not in members and _fits(node, reader, anchor):
-                out[id(reader)] = reader
-    return sorted(out.values(), key=lambda n: n.index)
+            if reader not in members and _fits(node, reader, anchor):
+                found[reader] = None
+    return sorted(found, key=lambda n: n.index)
 
 
 def _fits(node: OpNode, reader: OpNode, anchor: OpNode) -> bool:

@@ -24,21 +24,21 @@ def chains(graph: OpGraph, reach: int) -> Iterator[list[OpNode]]:
 
 def _before(last: OpNode, reach: int) -> Iterator[list[OpNode]]:
     """Return the products that reach `last` through other ops only, each with what is between."""
-    seen: dict[int, OpNode] = {}
-    products: dict[int, OpNode] = {}
+    seen: dict[OpNode, None] = {}
+    products: dict[OpNode, None] = {}
     queue = list(last.producers)
     while queue and len(seen) <= reach:
         node = queue.pop()
         if node.op_class == COMPUTE:
-            products[id(node)] = node
-        elif id(node) not in seen:
-            seen[id(node)] = node
+            products[node] = None
+        elif node not in seen:
+            seen[node] = None
             queue += node.producers
-    for product in sorted(products.values(), key=lambda n: -n.index):
-        reached = {id(product)}
+    for product in sorted(products, key=lambda n: -n.index):
+        reached = {product}
         between = []
-        for node in sorted(seen.values(), key=lambda n: n.index):
-            if any(id(p) in reached for p in node.producers):
-                reached.add(id(node))
+        for node in sorted(seen, key=lambda n: n.index):
+            if any(p in reached for p in node.producers):
+                reached.add(node)
                 between.append(node)
         yield [product, *between, last]

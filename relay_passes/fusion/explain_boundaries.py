@@ -7,20 +7,21 @@ from ..cost.group_cost import ExactJudge
 from ..graph.fusion_plan import homes
 from ..graph.group import Group
 from ..graph.legality import has_outer_path
+from ..graph.op_graph import OpNode
 
 
 def explain(groups: list[Group], units: FusionUnits, exact: ExactJudge, out_of_fuel: bool) -> None:
     """Append to each group's `stopped` a line for each edge to or from another group."""
     home = homes(groups)
-    number = {id(n): i for i, unit in enumerate(units.units) for n in unit.group.nodes}
-    said: dict[tuple[int, int], str] = {}
+    number = {n: i for i, unit in enumerate(units.units) for n in unit.group.nodes}
+    said: dict[tuple[Group, Group], str] = {}
     for group in groups:
         for consumer in group.nodes:
             for producer in consumer.producers:
-                other = home[id(producer)]
+                other = home[producer]
                 if other is group or producer.is_constant:
                     continue
-                pair = (id(other), id(group))
+                pair = (other, group)
                 if pair not in said:
                     said[pair] = _reason(other, group, home, number, exact, out_of_fuel)
                 note = f"{producer.name} -> {consumer.name}: {said[pair]}"
@@ -34,12 +35,12 @@ def explain(groups: list[Group], units: FusionUnits, exact: ExactJudge, out_of_f
 def _reason(
     left: Group,
     right: Group,
-    home: dict[int, Group],
-    number: dict[int, int],
+    home: dict[OpNode, Group],
+    number: dict[OpNode, int],
     exact: ExactJudge,
     out_of_fuel: bool,
 ) -> str:
-    parts = [frozenset(number[id(n)] for n in group.nodes) for group in (left, right)]
+    parts = [frozenset(number[n] for n in group.nodes) for group in (left, right)]
     whole = parts[0] | parts[1]
     for part in parts:
         if (refusal := exact.refusal(part)) is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tir_schedules.analysis.kernel_facts import COMPUTE
+from tir_schedules.kernel_ir.expr import Tensor
 
 from ..graph.group import Group
 from ..graph.legality import refuse_node
@@ -17,16 +18,16 @@ from ..graph.op_graph import OpGraph, OpNode
 from .merge_groups import union_of
 
 
-def siblings(graph: OpGraph, home: dict[int, Group], cache_bytes: int) -> Iterator[list[OpNode]]:
+def siblings(graph: OpGraph, home: dict[OpNode, Group], cache_bytes: int) -> Iterator[list[OpNode]]:
     """Return the products that read one tensor and of which none waits for another.
 
     A result is made no earlier than would leave it in a cache of that size for who reads it: a
     decoder's layers all read the encoder, one after the other.
     """
-    readers: dict[int, list[OpNode]] = {}
+    readers: dict[Tensor, list[OpNode]] = {}
     for node in graph.nodes:
         if node.op_class == COMPUTE and refuse_node(node) is None:
-            for tensor in {id(t): t for t in node.inputs}:
+            for tensor in dict.fromkeys(node.inputs):
                 readers.setdefault(tensor, []).append(node)
     for products in readers.values():
         left = products
@@ -38,7 +39,7 @@ def siblings(graph: OpGraph, home: dict[int, Group], cache_bytes: int) -> Iterat
 
 
 def _family(
-    products: list[OpNode], graph: OpGraph, home: dict[int, Group], cache_bytes: int
+    products: list[OpNode], graph: OpGraph, home: dict[OpNode, Group], cache_bytes: int
 ) -> list[OpNode]:
     """Return the first product with those that may stand beside it."""
     family = products[:1]
@@ -51,15 +52,10 @@ def _family(
 
 
 def _bytes_between(
-    family: list[OpNode], product: OpNode, graph: OpGraph, home: dict[int, Group]
+    family: list[OpNode], product: OpNode, graph: OpGraph, home: dict[OpNode, Group]
 ) -> int:
     """Return the bytes that other ops touch from the first of a family to one more product."""
-    mine = {id(home[id(n)]) for n in (*family, product)}
+    mine = {home[n] for n in (*family, product)}
     others = graph.nodes[family[0].index : product.index]
-    touched = {
-        id(t): t.bytes
-        for n in others
-        if id(home[id(n)]) not in mine
-        for t in (*n.inputs, *n.outputs)
-    }
+    touched = {t: t.bytes for n in others if home[n] not in mine for t in (*n.inputs, *n.outputs)}
     return sum(touched.values())

@@ -15,7 +15,7 @@ from ..graph.op_graph import OpNode
 
 def join_best(
     candidates: Iterable[Sequence[OpNode]],
-    home: dict[int, Group],
+    home: dict[OpNode, Group],
     judge: ProductJudge,
     doubt: float,
     spend: Callable[[Sequence[OpNode]], bool],
@@ -34,24 +34,24 @@ def join_best(
             return
         union = union_of(nodes, home)
         for member in union.nodes:
-            home[id(member)] = union
+            home[member] = union
 
 
-def union_of(nodes: Iterable[OpNode], home: dict[int, Group]) -> Group | None:
+def union_of(nodes: Iterable[OpNode], home: dict[OpNode, Group]) -> Group | None:
     """Return the groups of these ops as one, None if they are or that is no legal kernel."""
-    groups = {id(g): g for n in nodes if (g := home[id(n)])}
+    groups = dict.fromkeys(home[n] for n in nodes)
     if len(groups) == 1:
         return None
-    members = sorted((n for g in groups.values() for n in g.nodes), key=lambda n: n.index)
+    members = sorted((n for g in groups for n in g.nodes), key=lambda n: n.index)
     if any(refuse_node(n) is not None for n in members):
         return None
     union = Group(members)
-    inside = {id(n): union for n in members}
+    inside = dict.fromkeys(members, union)
     return None if has_outer_path(union, union, ChainMap(inside, home)) else union
 
 
 def saved(
-    nodes: Sequence[OpNode], home: dict[int, Group], judge: ProductJudge, doubt: float
+    nodes: Sequence[OpNode], home: dict[OpNode, Group], judge: ProductJudge, doubt: float
 ) -> float | None:
     """Return the ns that one kernel of the ops' groups saves, None if it is none or slower."""
     union = union_of(nodes, home)
@@ -60,9 +60,9 @@ def saved(
     refusal, together = judge(union)
     if refusal is not None:
         return None
-    groups = {id(g): g for n in union.nodes if (g := home[id(n)])}
-    products = [g for g in groups.values() if any(n.op_class == COMPUTE for n in g.nodes)]
-    rest = [g for g in groups.values() if not any(g is p for p in products)]
+    groups = dict.fromkeys(home[n] for n in union.nodes)
+    products = [g for g in groups if any(n.op_class == COMPUTE for n in g.nodes)]
+    rest = [g for g in groups if not any(g is p for p in products)]
     apart = sum(judge(g)[1] for g in products)
     if rest:
         whole = Group(sorted((n for g in rest for n in g.nodes), key=lambda n: n.index))

@@ -46,7 +46,7 @@ class StitchPlanner:
     def plan(self, graph: OpGraph) -> FusionPlan:
         joins, policy = _Joins(), self._policy
         doubt, reach = policy.join_doubt, policy.reach
-        home = {id(n): Group([n]) for n in graph.nodes}
+        home = {n: Group([n]) for n in graph.nodes}
         for node in graph.nodes:
             if node.op_class == COMPUTE and refuse_node(node) is None:
                 absorb_epilogues(node, home, joins.spend)
@@ -55,7 +55,7 @@ class StitchPlanner:
         join_best(around, home, judge, doubt, joins.spend)
         join_best(row_epilogues(graph, home, reach), home, judge, doubt, joins.spend)
         join_best(prologues(graph, home, reach), home, judge, doubt, joins.spend)
-        units = FusionUnits(list({id(g): g for g in home.values()}.values()))
+        units = FusionUnits(list(dict.fromkeys(home.values())))
         exact = ExactJudge(units, self._device, self._kernels)
         delta = TrafficCost(self._device)
         chosen = self._search(units, exact, delta)

@@ -18,7 +18,7 @@ from ..graph.op_graph import OpGraph, OpNode
 from .merge_groups import union_of
 
 
-def row_epilogues(graph: OpGraph, home: dict[int, Group], reach: int) -> Iterator[list[OpNode]]:
+def row_epilogues(graph: OpGraph, home: dict[OpNode, Group], reach: int) -> Iterator[list[OpNode]]:
     """Return products with the ops behind them, up to the next product."""
     for node, group in _products(graph, home):
         legal: list[OpNode] = []
@@ -29,53 +29,53 @@ def row_epilogues(graph: OpGraph, home: dict[int, Group], reach: int) -> Iterato
             yield [node, *legal]
 
 
-def prologues(graph: OpGraph, home: dict[int, Group], reach: int) -> Iterator[list[OpNode]]:
+def prologues(graph: OpGraph, home: dict[OpNode, Group], reach: int) -> Iterator[list[OpNode]]:
     """Return products with the ops before them that nothing else reads."""
     for node, group in _products(graph, home):
         if before := _before(group, home, reach):
             yield [*before, node]
 
 
-def _products(graph: OpGraph, home: dict[int, Group]) -> Iterator[tuple[OpNode, Group]]:
+def _products(graph: OpGraph, home: dict[OpNode, Group]) -> Iterator[tuple[OpNode, Group]]:
     """Return each group that has a product once, and its first one."""
-    seen: set[int] = set()
+    seen: set[Group] = set()
     for node in graph.nodes:
-        group = home[id(node)]
-        if node.op_class == COMPUTE and id(group) not in seen:
-            seen.add(id(group))
+        group = home[node]
+        if node.op_class == COMPUTE and group not in seen:
+            seen.add(group)
             yield node, group
 
 
-def _behind(group: Group, home: dict[int, Group], reach: int) -> list[OpNode]:
+def _behind(group: Group, home: dict[OpNode, Group], reach: int) -> list[OpNode]:
     """Return the ops that a group's results reach through no other product, in order."""
-    found: dict[int, OpNode] = {}
+    found: dict[OpNode, None] = {}
     queue = [c for n in group.nodes for c in n.consumers]
     while queue and len(found) < reach:
         node = queue.pop(0)
-        if home[id(node)] is not group and id(node) not in found and _is_free(node, home):
-            found[id(node)] = node
+        if home[node] is not group and node not in found and _is_free(node, home):
+            found[node] = None
             queue += node.consumers
-    return sorted(found.values(), key=lambda n: n.index)
+    return sorted(found, key=lambda n: n.index)
 
 
-def _before(group: Group, home: dict[int, Group], reach: int) -> list[OpNode]:
+def _before(group: Group, home: dict[OpNode, Group], reach: int) -> list[OpNode]:
     """Return the ops of which each is read by the group and by others of them only, in order."""
-    inside = {id(n) for n in group.nodes}
+    inside = set(group.nodes)
     found: list[OpNode] = []
     queue = [p for n in group.nodes for p in n.producers]
     while queue and len(found) < reach:
         node = queue.pop(0)
-        if id(node) in inside or node.escapes or not _is_free(node, home):
+        if node in inside or node.escapes or not _is_free(node, home):
             continue
-        if all(id(c) in inside for c in node.consumers):
-            inside.add(id(node))
+        if all(c in inside for c in node.consumers):
+            inside.add(node)
             found.append(node)
             queue += node.producers
     return sorted(found, key=lambda n: n.index)
 
 
-def _is_free(node: OpNode, home: dict[int, Group]) -> bool:
+def _is_free(node: OpNode, home: dict[OpNode, Group]) -> bool:
     """Return whether an op may join a kernel and is in none that has a product."""
     if refuse_node(node) is not None:
         return False
-    return all(n.op_class != COMPUTE for n in home[id(node)].nodes)
+    return all(n.op_class != COMPUTE for n in home[node].nodes)

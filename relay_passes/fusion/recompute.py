@@ -44,16 +44,15 @@ class _Copies:
         self._policy = policy
         self._graph, self._exact, self._delta = graph, exact, delta
         self._home = homes(groups)
-        self._known: dict[int, tuple[Group, frozenset[int]]] = {}  # with groups, so that ids last
-        self._pinned: set[int] = set()  # tensors that copies read: they must stay in memory
+        self._known: dict[Group, frozenset[Tensor]] = {}  # the outputs of groups
+        self._pinned: set[Tensor] = set()  # tensors that copies read: they must stay in memory
 
     def run(self) -> list[Group]:
         for node in self._graph.nodes:
             readers = self._readers(node)
             if readers:
                 self._try(node, readers)
-        left = {id(group): group for group in self._home.values()}
-        return [group for group in left.values() if group.nodes]
+        return [group for group in dict.fromkeys(self._home.values()) if group.nodes]
 
     def _readers(self, node: OpNode) -> list[Group]:
         """Return the other groups that read a node which may be copied, none if it may not be."""
@@ -61,26 +60,26 @@ class _Copies:
             return []
         if any(c.op_class == "alias" for c in node.consumers):
             return []
-        home = self._home[id(node)]
-        if id(node.outputs[0]) in self._pinned or any(n.op_class == COMPUTE for n in home.nodes):
+        home = self._home[node]
+        if node.outputs[0] in self._pinned or any(n.op_class == COMPUTE for n in home.nodes):
             return []
-        others = {id(g): g for c in node.consumers if (g := self._home[id(c)]) is not home}
-        readers = list(others.values())
+        others = (self._home[c] for c in node.consumers)
+        readers = list(dict.fromkeys(g for g in others if g is not home))
         able = len(readers) <= self._policy.readers and all(map(_takes_copies, readers))
         return readers if able and all(map(self._in_memory, node.inputs)) else []
 
     def _in_memory(self, tensor: Tensor) -> bool:
         maker = self._graph.maker(tensor)
-        return maker is None or id(tensor) in self._outputs(self._home[id(maker)])
+        return maker is None or tensor in self._outputs(self._home[maker])
 
-    def _outputs(self, group: Group) -> frozenset[int]:
-        """Return the ids of a group's outputs, found once."""
-        if id(group) not in self._known:
-            self._known[id(group)] = group, frozenset(map(id, group.outputs()))
-        return self._known[id(group)][1]
+    def _outputs(self, group: Group) -> frozenset[Tensor]:
+        """Return a group's outputs, found once."""
+        if group not in self._known:
+            self._known[group] = frozenset(group.outputs())
+        return self._known[group]
 
     def _try(self, node: OpNode, readers: list[Group]) -> None:
-        home = self._home[id(node)]
+        home = self._home[node]
         before = self._total([home, *readers])
         if before is None or self._most(node, readers) < (1.0 - self._policy.gain) * before:
             return
@@ -91,18 +90,18 @@ class _Copies:
             return
         if not spend("recompute", node.var.name):
             return
-        self._pinned |= {id(t) for t in node.inputs}
+        self._pinned.update(node.inputs)
         for old, new in zip((home, *readers), (less, *grown), strict=True):
             for member in old.nodes:
-                if self._home[id(member)] is old:
-                    self._home[id(member)] = new
+                if self._home[member] is old:
+                    self._home[member] = new
         if node not in less.nodes:
             # What is only copied is at home with a copy: the group it left may be replaced again.
-            self._home[id(node)] = grown[0]
+            self._home[node] = grown[0]
 
     def _most(self, node: OpNode, readers: list[Group]) -> float:
         """Return the most that copies can save: the tensor, written and read, or a whole kernel."""
-        home = self._home[id(node)]
+        home = self._home[node]
         crossings = (1 + len(readers)) * self._delta.crossing_ns(node.outputs[0])
         alone = self._exact.group(home)[1] if len(home.nodes) == 1 else 0.0
         return self._policy.margin * crossings + alone

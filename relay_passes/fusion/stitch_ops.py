@@ -147,15 +147,15 @@ class _Rewriter:
         gvar = self._builder.add_func(func, _group_name(group))
         self._owner.plans[gvar.name_hint] = group
         logger.debug("%s: %s", gvar.name_hint, ", ".join(n.name for n in group.nodes))
-        call = relax.Call(gvar, [arguments[id(t)] for t in inputs], ret_ty=func.ret_ty)
+        call = relax.Call(gvar, [arguments[t] for t in inputs], ret_ty=func.ret_ty)
         names = _result_vars(group, originals)
         if len(outputs) == 1:
-            return [relax.VarBinding(names[id(outputs[0])], call)]
+            return [relax.VarBinding(names[outputs[0]], call)]
         holder = relax.DataflowVar(f"{gvar.name_hint}_out", func.ret_ty)
         bindings: list[relax.Binding] = [relax.VarBinding(holder, call)]
         for position, tensor in enumerate(outputs):
             item = relax.TupleGetItem(holder, position)
-            bindings.append(relax.VarBinding(names[id(tensor)], item))
+            bindings.append(relax.VarBinding(names[tensor], item))
         return bindings
 
     def _outline(
@@ -164,19 +164,19 @@ class _Rewriter:
         inputs: tuple[Tensor, ...],
         outputs: tuple[Tensor, ...],
         originals: list[relax.Binding],
-        arguments: dict[int, relax.Expr],
+        arguments: dict[Tensor, relax.Expr],
     ) -> relax.Function:
-        inside: dict[int, relax.Expr] = {}
+        inside: dict[Tensor, relax.Expr] = {}
         params = []
         for number, tensor in enumerate(inputs):
-            param = relax.Var(f"p{number}", arguments[id(tensor)].ty)
+            param = relax.Var(f"p{number}", arguments[tensor].ty)
             params.append(param)
-            inside[id(tensor)] = param
+            inside[tensor] = param
         bindings: list[relax.Binding] = []
         for node in group.nodes:
             if node.op_class != "alias":
                 bindings += _inner_bindings(node, originals[node.index].value, inside)
-        fields = [inside[id(t)] for t in outputs]
+        fields = [inside[t] for t in outputs]
         result = fields[0] if len(fields) == 1 else relax.Tuple(fields)
         kind = fields[0].ty if len(fields) == 1 else ir.TupleType([f.ty for f in fields])
         gv = relax.Var("gv", kind)
@@ -187,47 +187,47 @@ class _Rewriter:
 
 
 def _inner_bindings(
-    node: OpNode, value: relax.Call, inside: dict[int, relax.Expr]
+    node: OpNode, value: relax.Call, inside: dict[Tensor, relax.Expr]
 ) -> list[relax.Binding]:
     """Copy a call_tir into the group function; a tuple of results is taken apart at once."""
-    args = [inside[id(t)] for t in node.inputs]
+    args = [inside[t] for t in node.inputs]
     call = relax.Call(
         value.op, [value.args[0], relax.Tuple(args)], value.attrs, value.ty_args, ret_ty=node.var.ty
     )
     var = relax.DataflowVar(f"v{node.index}", node.var.ty)
     out: list[relax.Binding] = [relax.VarBinding(var, call)]
     if not isinstance(node.var.ty, ir.TupleType):
-        inside[id(node.outputs[0])] = var
+        inside[node.outputs[0]] = var
         return out
     for position, tensor in enumerate(node.outputs):
         item = relax.DataflowVar(f"v{node.index}_{position}", node.var.ty.fields[position])
         out.append(relax.VarBinding(item, relax.TupleGetItem(var, position)))
-        inside[id(tensor)] = item
+        inside[tensor] = item
     return out
 
 
-def _argument_exprs(group: Group, originals: list[relax.Binding]) -> dict[int, relax.Expr]:
+def _argument_exprs(group: Group, originals: list[relax.Binding]) -> dict[Tensor, relax.Expr]:
     """Return the expression that holds each tensor a group reads."""
-    found: dict[int, relax.Expr] = {}
+    found: dict[Tensor, relax.Expr] = {}
     for node in group.nodes:
         if node.op_class == "alias":
             continue
         args = originals[node.index].value.args[1]
         fields = args.fields if isinstance(args, relax.Tuple) else [args]
         for tensor, expr in zip(node.inputs, fields, strict=True):
-            found.setdefault(id(tensor), expr)
+            found.setdefault(tensor, expr)
     return found
 
 
-def _result_vars(group: Group, originals: list[relax.Binding]) -> dict[int, relax.Var]:
+def _result_vars(group: Group, originals: list[relax.Binding]) -> dict[Tensor, relax.Var]:
     """Return the variable by which the rest of the block knows each result."""
-    found: dict[int, relax.Var] = {}
+    found: dict[Tensor, relax.Var] = {}
     for node in group.nodes:
         for consumer in (node, *node.consumers):
             if consumer.op_class == "alias":
-                found[id(consumer.inputs[0])] = consumer.var
+                found[consumer.inputs[0]] = consumer.var
         if len(node.outputs) == 1 and not isinstance(node.var.ty, ir.TupleType):
-            found[id(node.outputs[0])] = node.var
+            found[node.outputs[0]] = node.var
     return found
 
 

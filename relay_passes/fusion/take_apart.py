@@ -59,13 +59,11 @@ def take_apart(plan: FusionPlan, wrong: frozenset[tuple], device: Device) -> Fus
 
 def _without_copies(plan: FusionPlan) -> list[Group]:
     kept = [
-        Group([n for n in g.nodes if id(n) not in g.copies], g.stopped)
-        if g.copies or g.unread
-        else g
+        Group([n for n in g.nodes if n not in g.copies], g.stopped) if g.copies or g.unread else g
         for g in plan.groups
     ]
-    home = {id(n) for group in kept for n in group.nodes}
-    return [*kept, *(Group([n]) for n in plan.graph.nodes if id(n) not in home)]
+    left = {n for group in kept for n in group.nodes}
+    return [*kept, *(Group([n]) for n in plan.graph.nodes if n not in left)]
 
 
 def _parts(group: Group, wrong: frozenset[tuple], device: Device) -> list[Group]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .group import Group
-from .op_graph import OpGraph
+from .op_graph import OpGraph, OpNode
 
 
 @dataclass(frozen=True)
@@ -37,30 +37,30 @@ class FusionPlan:
     forecast: Callable[[], Forecast] | None = None
 
 
-def homes(groups: Sequence[Group]) -> dict[int, Group]:
-    """Return the group of each op, by the op's id; of an op that is only copied, one of them."""
-    found: dict[int, Group] = {}
+def homes(groups: Sequence[Group]) -> dict[OpNode, Group]:
+    """Return the group of each op; of an op that is only copied, one of them."""
+    found: dict[OpNode, Group] = {}
     for group in groups:
         for node in group.nodes:
-            if id(node) not in found or id(node) not in group.copies:
-                found[id(node)] = group
+            if node not in found or node not in group.copies:
+                found[node] = group
     return found
 
 
 def execution_order(groups: Sequence[Group]) -> list[Group]:
     """Return groups so that each stands after all it reads, close to program order."""
     home = homes(groups)
-    done: set[int] = set()
+    done: set[Group] = set()
     out: list[Group] = []
 
     def visit(group: Group) -> None:
         stack = [(group, iter(_sources(group, home)))]
-        done.add(id(group))
+        done.add(group)
         while stack:
             current, sources = stack[-1]
             for source in sources:
-                if id(source) not in done:
-                    done.add(id(source))
+                if source not in done:
+                    done.add(source)
                     stack.append((source, iter(_sources(source, home))))
                     break
             else:
@@ -68,12 +68,12 @@ def execution_order(groups: Sequence[Group]) -> list[Group]:
                 stack.pop()
 
     for group in sorted(groups, key=lambda g: g.nodes[0].index):
-        if id(group) not in done:
+        if group not in done:
             visit(group)
     return out
 
 
-def _sources(group: Group, home: dict[int, Group]) -> list[Group]:
-    members = {id(n) for n in group.nodes}
-    outside = [p for n in group.nodes for p in n.producers if id(p) not in members]
-    return list({id(home[id(p)]): home[id(p)] for p in outside}.values())
+def _sources(group: Group, home: dict[OpNode, Group]) -> list[Group]:
+    members = set(group.nodes)
+    outside = (p for n in group.nodes for p in n.producers if p not in members)
+    return list(dict.fromkeys(home[p] for p in outside))

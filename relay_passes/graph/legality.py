@@ -20,7 +20,7 @@ def refuse_node(node: OpNode) -> str | None:
     return None
 
 
-def refuse_merge(left: Group, right: Group, home: dict[int, Group]) -> str | None:
+def refuse_merge(left: Group, right: Group, home: dict[OpNode, Group]) -> str | None:
     """Return why the union of two groups would not be a legal kernel."""
     for group in (left, right):
         for node in group.nodes:
@@ -32,14 +32,14 @@ def refuse_merge(left: Group, right: Group, home: dict[int, Group]) -> str | Non
     return None
 
 
-def has_outer_path(left: Group, right: Group, home: dict[int, Group]) -> bool:
+def has_outer_path(left: Group, right: Group, home: dict[OpNode, Group]) -> bool:
     """Return whether a value leaves the union and comes back into it through other kernels."""
     last = max(left.nodes[-1].index, right.nodes[-1].index)
     members = {left, right}
     seen: set[Group] = set()
     queue = [
-        home[id(c)] for g in members for n in g.nodes for c in n.consumers
-        if home[id(c)] not in members
+        home[c] for g in members for n in g.nodes for c in n.consumers
+        if home[c] not in members
     ]  # fmt: skip
     while queue:
         group = queue.pop()
@@ -48,7 +48,7 @@ def has_outer_path(left: Group, right: Group, home: dict[int, Group]) -> bool:
         seen.add(group)
         for node in group.nodes:
             for consumer in node.consumers:
-                target = home[id(consumer)]
+                target = home[consumer]
                 if target in members:
                     return True
                 queue.append(target)

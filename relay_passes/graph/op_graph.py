@@ -58,7 +58,7 @@ class OpGraph:
         self._mod, self._cache = mod, cache
         self.nodes: list[OpNode] = []
         self._tensors: dict[relax.Var, tuple[Tensor, ...]] = {}
-        self._makers: dict[int, OpNode] = {}
+        self._makers: dict[Tensor, OpNode] = {}
         for binding in block.bindings:
             self._add(binding)
 
@@ -69,7 +69,7 @@ class OpGraph:
         return self._tensors[var]
 
     def maker(self, tensor: Tensor) -> OpNode | None:
-        return self._makers.get(id(tensor))
+        return self._makers.get(tensor)
 
     def _add(self, binding: relax.Binding) -> None:
         var, value = binding.var, getattr(binding, "value", None)
@@ -93,13 +93,13 @@ class OpGraph:
                 len(self.nodes), name, var, kernel, op_class(kernel), used, outputs, digest
             )
             for tensor in outputs:
-                self._makers[id(tensor)] = node
+                self._makers[tensor] = node
             if isinstance(kernel, Kernel) and len(kernel.params) != len(inputs) + len(outputs):
                 node.kernel, node.op_class = Refusal("arguments do not match"), "opaque"
         if not isinstance(var, relax.DataflowVar):
             node.escapes = True
-        makers = {id(m): m for t in node.inputs if (m := self.maker(t)) is not None}
-        node.producers = tuple(makers.values())
+        makers = dict.fromkeys(map(self.maker, node.inputs))
+        node.producers = tuple(m for m in makers if m is not None)
         for maker in node.producers:
             maker.consumers.append(node)
         self.nodes.append(node)

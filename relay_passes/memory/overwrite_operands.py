@@ -135,7 +135,7 @@ class _Rewriter(relax.PyExprMutator):
             plan, func = self._plans[gvar.name_hint], self._mod[gvar]
             params = plan.kernel.params
             results = params[len(params) - len(places) :]
-            over = {id(t): params[p] for t, p in zip(results, places, strict=True) if p >= 0}
+            over = {t: params[p] for t, p in zip(results, places, strict=True) if p >= 0}
             made = self._backend.emit(plan, func, over).with_attr("tirx.is_scheduled", True)
             self.kernels[key] = self.builder_.add_func(made, f"{gvar.name_hint}_in_place")
         return self.kernels[key]

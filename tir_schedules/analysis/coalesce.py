@@ -23,15 +23,15 @@ def coalesce(space: Space) -> Space:
 
 
 def _find_pair(space: Space) -> tuple[Atom, Atom] | None:
-    candidates: dict[tuple[int, int], tuple[Atom, Atom]] = {}
+    candidates: dict[tuple[Atom, Atom], None] = {}
     for node in space.nodes:
         for role in (node.spatial, node.reduced):
             for outer in role:
                 for inner in role:
                     if outer is not inner:
-                        candidates[id(outer), id(inner)] = (outer, inner)
+                        candidates[outer, inner] = None
     fixed = _addressed(space)
-    for outer, inner in candidates.values():
+    for outer, inner in candidates:
         if outer in fixed or inner in fixed:
             continue
         if all(_mergeable(n, outer, inner) for n in space.nodes):
@@ -94,9 +94,9 @@ def _merge(space: Space, outer: Atom, inner: Atom) -> Space:
             strides[merged] = one.strides[inner]
         return replace(one, strides=strides)
 
-    nodes: dict[int, Node] = {}
+    nodes: dict[Node, Node] = {}
     for node in space.nodes:
-        nodes[id(node)] = Node(
+        nodes[node] = Node(
             node.stage,
             node.digits,
             _in_order(atoms(node.spatial)),
@@ -104,9 +104,7 @@ def _merge(space: Space, outer: Atom, inner: Atom) -> Space:
             access(node.store),
             {ld: access(a) for ld, a in node.reads.items()},
         )
-    edges = tuple(
-        Edge(nodes[id(e.producer)], nodes[id(e.consumer)], e.unaligned) for e in space.edges
-    )
+    edges = tuple(Edge(nodes[e.producer], nodes[e.consumer], e.unaligned) for e in space.edges)
     return Space(space.kernel, tuple(nodes.values()), edges)
 
 

@@ -92,11 +92,11 @@ class Space:
     edges: tuple[Edge, ...]
 
     @functools.cached_property
-    def incoming(self) -> dict[int, list[Edge]]:
-        """The edges to each consumer, by its id."""
-        found: dict[int, list[Edge]] = {}
+    def incoming(self) -> dict[Node, list[Edge]]:
+        """The edges to each consumer."""
+        found: dict[Node, list[Edge]] = {}
         for edge in self.edges:
-            found.setdefault(id(edge.consumer), []).append(edge)
+            found.setdefault(edge.consumer, []).append(edge)
         return found
 
     @functools.cached_property
@@ -121,11 +121,11 @@ class _Link:
 
 def atomize(kernel: Kernel) -> Space:
     """Return the kernel's stages and accesses in shared atoms."""
-    made = {id(s.out): s for s in kernel.stages}
+    made = {s.out: s for s in kernel.stages}
     links: dict[tuple[int, Load, int], list[_Link]] = {}
     for position, stage in enumerate(kernel.stages):
         for load in stage.loads():
-            producer = made.get(id(load.tensor))
+            producer = made.get(load.tensor)
             if producer is None:
                 continue
             for dim in range(len(load.index)):
@@ -137,13 +137,13 @@ def atomize(kernel: Kernel) -> Space:
     return _build(kernel, made, links, soft, cuts)
 
 
-def _shared_inputs(kernel: Kernel, made: dict[int, Stage]) -> list[_Link]:
+def _shared_inputs(kernel: Kernel, made: dict[Tensor, Stage]) -> list[_Link]:
     """Return links between axes by which two stages walk one dimension of the same input."""
-    first: dict[tuple[int, int], Axis] = {}
+    first: dict[tuple[Tensor, int], Axis] = {}
     out: list[_Link] = []
     for stage in kernel.stages:
         for load in stage.loads():
-            if id(load.tensor) in made:
+            if load.tensor in made:
                 continue
             for dim, expr in enumerate(load.index):
                 index = normalize(expr)
@@ -154,7 +154,7 @@ def _shared_inputs(kernel: Kernel, made: dict[int, Stage]) -> list[_Link]:
                     continue
                 if not isinstance(term.base, Axis) or term.base.extent != term.extent:
                     continue
-                other = first.setdefault((id(load.tensor), dim), term.base)
+                other = first.setdefault((load.tensor, dim), term.base)
                 if other is not term.base:
                     out.append(_Link(other, 1, term.base, 1, term.extent))
     return out
@@ -289,7 +289,7 @@ class _Classes:
 
 
 def _build(
-    kernel: Kernel, made: dict[int, Stage], links: dict, soft: list[_Link], cuts: _Cuts
+    kernel: Kernel, made: dict[Tensor, Stage], links: dict, soft: list[_Link], cuts: _Cuts
 ) -> Space:
     classes = _Classes(kernel, cuts)
     tight: set[tuple[int, Load, int]] = set()
@@ -320,11 +320,11 @@ def _build(
         store = _access(stage.out, stage.out_index, digits)
         reads = {ld: _access(ld.tensor, ld.index, digits) for ld in stage.loads()}
         nodes.append(Node(stage, digits, spatial, reduced, store, reads))
-    home = {id(n.stage.out): n for n in nodes}
-    edges: dict[tuple[int, int], Edge] = {}
+    home = {n.stage.out: n for n in nodes}
+    edges: dict[tuple[Node, Node], Edge] = {}
     for position, node in enumerate(nodes):
         for load in node.reads:
-            producer = home.get(id(load.tensor))
+            producer = home.get(load.tensor)
             if producer is None:
                 continue
             unaligned: set[Atom] = set()
@@ -333,7 +333,7 @@ def _build(
                     for term in normalize(expr).terms:
                         if isinstance(term.base, Axis):
                             unaligned.update(a for a, _ in producer.digits[term.base])
-            key = (id(producer), id(node))
+            key = (producer, node)
             before = edges[key].unaligned if key in edges else frozenset()
             edges[key] = Edge(producer, node, before | unaligned)
     return Space(kernel, tuple(nodes), tuple(edges.values()))

@@ -46,12 +46,10 @@ def _placed(part: Part) -> tuple[Stage, ...]:
 
     They are the same for each candidate that holds the call, and so is what is made of them.
     """
-    mapping = {
-        id(own): shared for own, shared in zip(part.kernel.params, part.tensors, strict=True)
-    }
+    mapping = dict(zip(part.kernel.params, part.tensors, strict=True))
     for stage in part.kernel.stages:
-        if id(stage.out) not in mapping:
-            mapping[id(stage.out)] = Tensor(stage.out.name, stage.out.shape, stage.out.dtype)
+        if stage.out not in mapping:
+            mapping[stage.out] = Tensor(stage.out.name, stage.out.shape, stage.out.dtype)
     return tuple(rebind(fresh_axes(stage), mapping) for stage in part.kernel.stages)
 
 
@@ -89,10 +87,10 @@ def is_large_contraction(stage: Stage) -> bool:
 
 def _spatial_terms(expr: Expr, stage: Stage) -> list[Term]:
     """Return the digits of spatial axes that an operand's loads are indexed by."""
-    spatial = {id(a) for a in stage.spatial if a.extent > 1}
+    spatial = {a for a in stage.spatial if a.extent > 1}
     loads = (node for node in walk(expr) if isinstance(node, Load))
     terms = (t for load in loads for index in load.index for t in normalize(index).terms)
-    return [t for t in terms if id(t.base) in spatial]
+    return [t for t in terms if t.base in spatial]
 
 
 def _has_own(terms: list[Term], others: list[Term]) -> bool:

@@ -20,24 +20,24 @@ from .plan.kernel_plan import Guard, LoopNest, Phase, Plan
 
 
 def emit_prim_func(
-    plan: Plan, attrs: dict[str, object], over: Mapping[int, Tensor]
+    plan: Plan, attrs: dict[str, object], over: Mapping[Tensor, Tensor]
 ) -> tirx.PrimFunc:
     """Return the kernel as a scheduled PrimFunc with the parameters of the plan's kernel.
 
-    Results, by their ids, are written `over` others, and are no parameters then.
+    Results are written `over` others, and are no parameters then.
 
     Parameters are read and written through flat views whose alignment is one element: callers pass
     NumPy memory, which is not aligned to vectors.
     """
     storage = Storage(plan)
-    params = [storage.parameter(p) for p in plan.space.kernel.params if id(p) not in over]
+    params = [storage.parameter(p) for p in plan.space.kernel.params if p not in over]
     for tensor in plan.space.kernel.outputs:
-        if id(tensor) in over:
-            storage.share(tensor, over[id(tensor)])
+        if tensor in over:
+            storage.share(tensor, over[tensor])
     whole = sequence([*storage.declarations(), *_guarded(plan, plan.guards, storage)])
-    streamed = {id(t): t for way in _ways(plan) for t in way.streamed}
+    streamed = dict.fromkeys(t for way in _ways(plan) for t in way.streamed)
     if streamed:
-        whole = import_code(whole, tuple(streamed.values()), plan.vector_bytes)
+        whole = import_code(whole, tuple(streamed), plan.vector_bytes)
     root = s_tir.SBlock([], [], [], "root", whole)
     func = tirx.PrimFunc(params, s_tir.SBlockRealize([], tirx.IntImm("bool", 1), root))
     return func.with_attr({**attrs, "s_tir": True, "tirx.noalias": True})
@@ -100,7 +100,7 @@ class _PhaseEmitter:
         body = self._tile(tile, registers)
         return over_tiles(phase.tiles(), tile, buffers, body, self._plan)
 
-    def _tile(self, tile: ir.Var, registers: set[int]) -> tirx.Stmt:
+    def _tile(self, tile: ir.Var, registers: set[Tensor]) -> tirx.Stmt:
         phase = self._phase
         extents = {a: phase.outer_extent(a) for a in phase.numbering()}
         binds, outer = tile_position(tile, extents)
@@ -116,7 +116,7 @@ class _PhaseEmitter:
         return sequence([*binds, *nests, walk])
 
     def _nests(
-        self, groups: Sequence[LoopNest], outer: dict[Atom, ir.Expr], registers: set[int]
+        self, groups: Sequence[LoopNest], outer: dict[Atom, ir.Expr], registers: set[Tensor]
     ) -> list[tirx.Stmt]:
         made = (Nest(self._plan.space, self._phase, g, self._storage, outer) for g in groups)
         return [NestEmitter(nest, registers).emit() for nest in made]

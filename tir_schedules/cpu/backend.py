@@ -102,7 +102,7 @@ class CpuBackend:
         self,
         plan: Plan,
         func: tirx.PrimFunc,
-        over: Mapping[int, Tensor] = MappingProxyType({}),
+        over: Mapping[Tensor, Tensor] = MappingProxyType({}),
     ) -> tirx.PrimFunc:
         return template.emit_plan(plan, func, over)
 

@@ -56,11 +56,11 @@ def plan(kernel: Kernel, decisions: Decisions, device: Device) -> Plan | str:
 
 
 def emit_plan(
-    plan: Plan, func: tirx.PrimFunc, over: Mapping[int, Tensor] = MappingProxyType({})
+    plan: Plan, func: tirx.PrimFunc, over: Mapping[Tensor, Tensor] = MappingProxyType({})
 ) -> tirx.PrimFunc:
     """Return the scheduled PrimFunc of a plan made for `func`.
 
-    Results, by their ids, are written `over` operands; they are no parameters then.
+    Results are written `over` operands; they are no parameters then.
     """
     kept = {k: v for k, v in func.attrs.items() if k in ("global_symbol", "op_pattern", "target")}
     return materialise_lets(emit_prim_func(plan, kept, over))

@@ -80,6 +80,6 @@ def _with(kernel: Kernel, stage: Stage, value: Expr) -> Kernel:
 def _making(kernel: Kernel, made: Tensor) -> Kernel:
     """Return the kernel of what makes a tensor."""
     stages = tuple(drop_dead(list(kernel.stages), (made,)))
-    read = {id(ld.tensor) for s in stages for ld in s.loads()}
-    params = tuple(p for p in kernel.params if id(p) in read)
+    read = {ld.tensor for s in stages for ld in s.loads()}
+    params = tuple(p for p in kernel.params if p in read)
     return Kernel(f"{kernel.name}_check", (*params, made), (made,), stages)

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from .expr import AxisRef, Const, Expr, Load, Op, Tensor
+from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
 from .stage import Kernel, Stage
 
 _BINARY = {
@@ -41,27 +41,25 @@ def evaluate(kernel: Kernel, inputs: list[np.ndarray]) -> list[np.ndarray]:
 
     Raises: NotEvaluable for a dtype or operation outside plain NumPy arithmetic.
     """
-    memory: dict[int, np.ndarray] = {
-        id(t): array for t, array in zip(kernel.inputs, inputs, strict=True)
-    }
+    memory = dict(zip(kernel.inputs, inputs, strict=True))
     for stage in kernel.stages:
-        memory[id(stage.out)] = np.zeros(stage.out.shape, _dtype(stage.out.dtype))
+        memory[stage.out] = np.zeros(stage.out.shape, _dtype(stage.out.dtype))
         _run(stage, memory)
-    return [memory[id(t)] for t in kernel.outputs]
+    return [memory[t] for t in kernel.outputs]
 
 
 def points(kernel: Kernel) -> int:
     return sum(s.domain for s in kernel.stages)
 
 
-def _run(stage: Stage, memory: dict[int, np.ndarray]) -> None:
-    out, rule = memory[id(stage.out)], stage.reduction
+def _run(stage: Stage, memory: dict[Tensor, np.ndarray]) -> None:
+    out, rule = memory[stage.out], stage.reduction
     if rule is not None and rule.kind not in _COMBINE:
         raise NotEvaluable(rule.kind)
     started: set[tuple[int, ...]] = set()
     with np.errstate(all="ignore"):
         for point in itertools.product(*(range(a.extent) for a in stage.axes)):
-            env = {id(a): p for a, p in zip(stage.axes, point, strict=True)}
+            env = dict(zip(stage.axes, point, strict=True))
             place = tuple(int(_value(i, env, memory)) for i in stage.out_index)
             value = _value(stage.value, env, memory)
             if rule is not None and place in started:
@@ -70,14 +68,14 @@ def _run(stage: Stage, memory: dict[int, np.ndarray]) -> None:
             out[place] = value
 
 
-def _value(expr: Expr, env: dict[int, int], memory: dict[int, np.ndarray]) -> np.generic:
+def _value(expr: Expr, env: dict[Axis, int], memory: dict[Tensor, np.ndarray]) -> np.generic:
     if isinstance(expr, Const):
         return _dtype(expr.dtype).type(expr.value)
     if isinstance(expr, AxisRef):
-        return np.int64(env[id(expr.axis)])
+        return np.int64(env[expr.axis])
     if isinstance(expr, Load):
         place = tuple(int(_value(i, env, memory)) for i in expr.index)
-        return memory[id(expr.tensor)][_inside(place, expr.tensor)]
+        return memory[expr.tensor][_inside(place, expr.tensor)]
     assert isinstance(expr, Op)
     if expr.name in ("Select", "call:tirx.if_then_else"):
         chosen = expr.args[1] if _value(expr.args[0], env, memory) else expr.args[2]

@@ -60,6 +60,7 @@ class Expr:
 
     A node knows how many nodes it has once it is written out, whether one is a load, and keeps its
     normal form as an index when that is asked for: planning asks often, and a node never changes.
+    Walks keep what they have seen by `id`: equal nodes that are not one are compared part by part.
     """
 
     __slots__ = ("_hash", "dtype", "kids", "linear", "loads_any", "size")
@@ -115,7 +116,7 @@ class AxisRef(Expr):
 
     def __init__(self, axis: Axis, dtype: str = "int64") -> None:
         self.axis, self.dtype = axis, dtype
-        self._hash = hash(("axis", id(axis)))
+        self._hash = hash(("axis", axis))
         self._join(())
 
     def __eq__(self, other: object) -> bool:
@@ -134,7 +135,7 @@ class Load(Expr):
 
     def __init__(self, tensor: Tensor, index: tuple[Expr, ...]) -> None:
         self.tensor, self.index, self.dtype = tensor, index, tensor.dtype
-        self._hash = hash(("load", id(tensor), index))
+        self._hash = hash(("load", tensor, index))
         self._join(index, loads_any=True)
 
     def __eq__(self, other: object) -> bool:

@@ -39,11 +39,10 @@ def read_prim_func(func: tirx.PrimFunc) -> Kernel | Refusal:
         stages = tuple(stage for nest in nests for stage in reader.stages(nest))
     except _Unreadable as refusal:
         return Refusal(str(refusal), name)
-    written = [s.out for s in stages]
-    ids = [id(t) for t in written]
-    if len(set(ids)) != len(ids):
+    written = {s.out for s in stages}
+    if len(written) != len(stages):
         return Refusal("a buffer is written by more than one sblock", name)
-    outputs = tuple(p for p in params if id(p) in set(ids))
+    outputs = tuple(p for p in params if p in written)
     return Kernel(name, params, outputs, stages)
 
 
@@ -99,8 +98,8 @@ class _Reader:
         if block.init is not None:
             inits = self._stores(block.init, block)
         made = [self._store(block, store, _matching(inits, store), tuple(axes)) for store in stores]
-        tensors = {id(s.out) for s in made}
-        if any(id(ld.tensor) in tensors for s in made for ld in s.loads()):
+        tensors = {s.out for s in made}
+        if any(ld.tensor in tensors for s in made for ld in s.loads()):
             raise _Unreadable(f"the results of sblock {block.name_hint} depend on each other")
         return made if len(made) == 1 else [fresh_axes(s) for s in made]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .cost import EXPENSIVE, FREE, value_ops
@@ -108,14 +109,14 @@ class Kernel:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        written = {id(t) for t in self.outputs}
-        return tuple(p for p in self.params if id(p) not in written)
+        written = set(self.outputs)
+        return tuple(p for p in self.params if p not in written)
 
     @property
     def touched(self) -> tuple[Tensor, ...]:
         """The parameters that stages read or write: of two ways a kernel has, one may not."""
-        found = {id(t) for s in self.stages for t in (s.out, *(ld.tensor for ld in s.loads()))}
-        return tuple(p for p in self.params if id(p) in found)
+        found = {t for s in self.stages for t in (s.out, *(ld.tensor for ld in s.loads()))}
+        return tuple(p for p in self.params if p in found)
 
     def __repr__(self) -> str:
         return "\n".join([f"{self.name}{list(self.params)}", *(f"  {s!r}" for s in self.stages)])
@@ -132,54 +133,54 @@ class Refusal:
         return f"{self.where}: {self.reason}" if self.where else self.reason
 
 
-def substitute_axes(expr: Expr, values: dict[int, Expr]) -> Expr:
-    """Replace axes (keyed by id) with expressions of the dtype that they are read in."""
+def substitute_axes(expr: Expr, values: Mapping[Axis, Expr]) -> Expr:
+    """Replace axes with expressions of the dtype that they are read in."""
 
     def rule(node: Expr) -> Expr | None:
         if not isinstance(node, AxisRef):
             return None
-        value = values.get(id(node.axis), node)
+        value = values.get(node.axis, node)
         return value if value.dtype == node.dtype else Op("Cast", (value,), node.dtype)
 
     return transform(expr, rule)
 
 
 def drop_dead(stages: list[Stage], outputs: tuple[Tensor, ...]) -> list[Stage]:
-    needed = {id(t) for t in outputs}
+    needed = set(outputs)
     kept: list[Stage] = []
     for stage in reversed(stages):
-        if id(stage.out) in needed:
+        if stage.out in needed:
             kept.append(stage)
-            needed.update(id(ld.tensor) for ld in stage.loads())
+            needed.update(ld.tensor for ld in stage.loads())
     return kept[::-1]
 
 
 def fresh_axes(stage: Stage) -> Stage:
     """Return the same stage over axes of its own, so that a kernel may hold it twice."""
-    mine = {id(a): Axis(a.name, a.extent, a.is_reduce) for a in stage.axes}
-    values: dict[int, Expr] = {k: AxisRef(a) for k, a in mine.items()}
+    mine = {a: Axis(a.name, a.extent, a.is_reduce) for a in stage.axes}
+    values = {old: AxisRef(own) for old, own in mine.items()}
     return Stage(
         stage.name,
         stage.out,
-        tuple(mine[id(a)] for a in stage.axes),
+        tuple(mine.values()),
         tuple(substitute_axes(i, values) for i in stage.out_index),
         substitute_axes(stage.value, values),
         stage.reduction,
     )
 
 
-def rebind(stage: Stage, tensors: dict[int, Tensor]) -> Stage:
-    """Return the stage with tensors (keyed by id) replaced; axes are kept."""
+def rebind(stage: Stage, tensors: Mapping[Tensor, Tensor]) -> Stage:
+    """Return the stage with tensors replaced; axes are kept."""
 
     def rule(node: Expr) -> Expr | None:
-        if isinstance(node, Load) and id(node.tensor) in tensors:
+        if isinstance(node, Load) and node.tensor in tensors:
             index = tuple(transform_loads(i, rule) for i in node.index)
-            return Load(tensors[id(node.tensor)], index)
+            return Load(tensors[node.tensor], index)
         return None
 
     return Stage(
         stage.name,
-        tensors.get(id(stage.out), stage.out),
+        tensors.get(stage.out, stage.out),
         stage.axes,
         tuple(transform_loads(i, rule) for i in stage.out_index),
         transform_loads(stage.value, rule),

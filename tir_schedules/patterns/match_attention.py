@@ -72,11 +72,11 @@ def find_attention(kernel: Kernel) -> Attention | str:
 def _all_inlined(kernel: Kernel) -> Kernel:
     """Return the kernel with reductions and results alone left as stages."""
     stages = drop_dead(list(kernel.stages), kernel.outputs)
-    results = {id(t) for t in kernel.outputs}
+    results = set(kernel.outputs)
     position = 0
     while position < len(stages):
         stage = stages[position]
-        if stage.reduction is not None or id(stage.out) in results or not is_identity(stage):
+        if stage.reduction is not None or stage.out in results or not is_identity(stage):
             position += 1
             continue
         del stages[position]
@@ -101,17 +101,17 @@ def _stages(kernel: Kernel) -> tuple[Stage, Stage, Stage, Stage, tuple[Expr, ...
     bound = softmax_bound(weight, total)
     if bound is None or bound.tensor is not largest.out:
         return "the weights are no softmax of the scores"
-    made = {id(s.out) for s in kernel.stages}
-    read = {ld for ld in largest.loads() if id(ld.tensor) in made}
-    if {id(ld.tensor) for ld in read} != {id(scores.out)} or len(read) != 1:
+    made = {s.out for s in kernel.stages}
+    read = {ld for ld in largest.loads() if ld.tensor in made}
+    if {ld.tensor for ld in read} != {scores.out} or len(read) != 1:
         return "the softmax is not of one score"
-    if any(id(ld.tensor) in made for ld in (*scores.loads(), value)):
+    if any(ld.tensor in made for ld in (*scores.loads(), value)):
         return "a product reads a result"
     if any(s.out.dtype not in _DTYPES or s.out.dtype != values.out.dtype for s in kernel.stages):
         return "dtypes differ or are no float32 or float64"
     result = kernel.stages[-1]
-    behind = {id(ld.tensor) for ld in result.loads()} & made
-    if result is not values and behind != {id(values.out)}:
+    behind = {ld.tensor for ld in result.loads()} & made
+    if result is not values and behind != {values.out}:
         return "the result is not of the values alone"
     left, right = scores.value.args
     return scores, largest, values, result, (left, right, value)
@@ -130,8 +130,8 @@ def _in_atoms(
     operands: tuple[Expr, Expr, Load],
 ) -> Attention | str:
     """Return the attention with its axes told apart by which operands move along them."""
-    nodes = {id(n.stage): n for n in space.nodes}
-    first, most, last, stored = (nodes[id(s)] for s in (scores, largest, values, result))
+    nodes = {n.stage: n for n in space.nodes}
+    first, most, last, stored = (nodes[s] for s in (scores, largest, values, result))
     columns = [a for a in last.spatial if a not in first.spatial]
     axes = (most.reduced, columns, first.reduced)
     if any(len(atoms) != 1 for atoms in axes):

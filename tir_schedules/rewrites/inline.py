@@ -19,6 +19,7 @@ from ..kernel_ir.expr import (
     Expr,
     Load,
     Op,
+    Tensor,
     transform_loads,
     tree_size,
     walk,
@@ -35,14 +36,13 @@ _RECOMPUTE_OPS = 2  # light ops that are cheaper to repeat than to store and loa
 def inline_stages(kernel: Kernel) -> Kernel:
     """Return the kernel with only sub-roots and outputs left as stages."""
     live = drop_dead([_pin_unit_indices(s) for s in kernel.stages], kernel.outputs)
-    params = {id(p) for p in kernel.params}
-    stages = {id(s.out): s for s in live}
-    order = [id(s.out) for s in live]
-    products = {id(s.out) for s in live if is_large_contraction(s)}
-    most = {id(s.out): max(_MOST_NODES, 2 * s.value.size) for s in live}
-    for key in list(order):
-        stage = stages[key]
-        if key in params or stage.reduction is not None or not is_identity(stage):
+    params = set(kernel.params)
+    stages = {s.out: s for s in live}
+    products = {s.out for s in live if is_large_contraction(s)}
+    most = {s.out: max(_MOST_NODES, 2 * s.value.size) for s in live}
+    for made in list(stages):
+        stage = stages[made]
+        if made in params or stage.reduction is not None or not is_identity(stage):
             continue
         readers = [s for s in stages.values() if s is not stage and s.reads(stage.out)]
         if _is_epilogue(stage, readers, products) or not _should_inline(stage, readers):
@@ -51,18 +51,17 @@ def inline_stages(kernel: Kernel) -> Kernel:
         if inlined is None:
             continue
         for reader in inlined:
-            stages[id(reader.out)] = reader
-        del stages[key]
-        order.remove(key)
-    final = tuple(_canonical_loads(stages[k]) for k in order)
+            stages[reader.out] = reader
+        del stages[made]
+    final = tuple(map(_canonical_loads, stages.values()))
     return Kernel(kernel.name, kernel.params, kernel.outputs, final)
 
 
-def _inlined(stage: Stage, readers: list[Stage], most: dict[int, int]) -> list[Stage] | None:
+def _inlined(stage: Stage, readers: list[Stage], most: dict[Tensor, int]) -> list[Stage] | None:
     """Return the readers with the stage in them, None if one would have more nodes than it may."""
     size, made = stage.value.size, []
     for reader in readers:
-        limit = most[id(reader.out)]
+        limit = most[reader.out]
         # The indices that it is read at only add to that: what is too large is not even built.
         if tree_size(reader.value, stage.out, size) > limit:
             return None
@@ -90,7 +89,7 @@ def _pin_unit_indices(stage: Stage) -> Stage:
 @functools.lru_cache(maxsize=1 << 13)
 def is_identity(stage: Stage) -> bool:
     """Return whether `out[i, j, ..] = f(i, j, ..)`: each dimension is an axis of its own or 0."""
-    used: set[int] = set()
+    used: set[Axis] = set()
     for dim, expr in zip(stage.out.shape, stage.out_index, strict=True):
         linear = normalize(expr)
         if dim == 1 and not linear.terms and linear.const == 0:
@@ -100,9 +99,9 @@ def is_identity(stage: Stage) -> bool:
         term = linear.terms[0]
         if not isinstance(term.base, Axis) or (term.scale, term.low, term.extent) != (1, 1, dim):
             return False
-        if id(term.base) in used:
+        if term.base in used:
             return False
-        used.add(id(term.base))
+        used.add(term.base)
     return True
 
 
@@ -125,9 +124,9 @@ def _should_inline(stage: Stage, readers: list[Stage]) -> bool:
     return len(uses) == 1 or (light <= _RECOMPUTE_OPS and len(_big_loads(stage)) <= 1)
 
 
-def _is_epilogue(stage: Stage, readers: list[Stage], products: set[int]) -> bool:
+def _is_epilogue(stage: Stage, readers: list[Stage], products: set[Tensor]) -> bool:
     """Return whether several stages read what a product's registers can be made into once."""
-    return len(readers) > 1 and any(id(ld.tensor) in products for ld in stage.loads())
+    return len(readers) > 1 and any(ld.tensor in products for ld in stage.loads())
 
 
 def _turns(reader: Stage, load: Load, copy: Stage) -> bool:
@@ -183,13 +182,13 @@ def inline_into(reader: Stage, producer: Stage) -> Stage:
         base = terms[0].base if terms else None
         axes.append(base if isinstance(base, Axis) else None)
     # An axis of one element shows in no index, but the value may still name it.
-    single: dict[int, Expr] = {id(a): Const(0, "int64") for a in producer.axes if a.extent == 1}
+    single: dict[Axis, Expr] = {a: Const(0, "int64") for a in producer.axes if a.extent == 1}
 
     def rule(node: Expr) -> Expr | None:
         if not isinstance(node, Load) or node.tensor is not producer.out:
             return None
         index = [transform_loads(i, rule) for i in node.index]
-        values = {id(a): i for a, i in zip(axes, index, strict=True) if a is not None}
+        values = {a: i for a, i in zip(axes, index, strict=True) if a is not None}
         return substitute_axes(producer.value, {**single, **values})
 
     return Stage(

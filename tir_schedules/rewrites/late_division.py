@@ -64,7 +64,7 @@ def _quotients(weights: Stage, kernel: Kernel) -> _Quotients | None:
     if not is_identity(product) or product.out.elements > weights.out.elements:
         return None
     at = {
-        id(place.axis): index
+        place.axis: index
         for place, index in zip(weights.out_index, load.index, strict=True)
         if isinstance(place, AxisRef)
     }
@@ -72,8 +72,8 @@ def _quotients(weights: Stage, kernel: Kernel) -> _Quotients | None:
         Load(part.tensor, tuple(substitute_axes(i, at) for i in part.index))
         for part in weights.value.args
     )
-    summed = {id(a) for a in product.reduced}
-    if any(isinstance(e, AxisRef) and id(e.axis) in summed for i in total.index for e in walk(i)):
+    summed = set(product.reduced)
+    if any(isinstance(e, AxisRef) and e.axis in summed for i in total.index for e in walk(i)):
         return None
     return _Quotients(weights, product, load, power, total)
 
@@ -113,13 +113,13 @@ def _inverse(total: Tensor) -> Stage:
 
 def _divided(product: Stage, undivided: Tensor, inverse: Load) -> Stage:
     """Return the stage that multiplies a product's sums by reciprocals, over axes of its own."""
-    mine = {id(a): Axis(a.name, a.extent) for a in product.spatial}
-    values: dict[int, Expr] = {key: AxisRef(axis) for key, axis in mine.items()}
+    mine = {a: Axis(a.name, a.extent) for a in product.spatial}
+    values = {axis: AxisRef(own) for axis, own in mine.items()}
 
-    def own(index: Sequence[Expr]) -> tuple[Expr, ...]:
+    def moved(index: Sequence[Expr]) -> tuple[Expr, ...]:
         return tuple(substitute_axes(i, values) for i in index)
 
-    place = own(product.out_index)
-    factors = (Load(undivided, place), Load(inverse.tensor, own(inverse.index)))
+    place = moved(product.out_index)
+    factors = (Load(undivided, place), Load(inverse.tensor, moved(inverse.index)))
     value = Op("Mul", factors, product.out.dtype)
     return Stage(f"{product.name}_divided", product.out, tuple(mine.values()), place, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kernel_ir.expr import NEVER_ABOVE_ZERO, AxisRef, Expr, Load, Op, transform
+from ..kernel_ir.expr import NEVER_ABOVE_ZERO, Axis, AxisRef, Expr, Load, Op, Tensor, transform
 from ..kernel_ir.stage import Kernel, Stage
 
 
@@ -11,7 +11,7 @@ def mark_signs(kernel: Kernel) -> Kernel:
 
     rewrite: exp(x[i, j] - m[i]) -> exp(NeverAboveZero(x[i, j] - m[i]))   # m[i] max= x[i, k] over k
     """
-    largest = {id(s.out): s for s in kernel.stages if s.reduction and s.reduction.kind == "max"}
+    largest = {s.out: s for s in kernel.stages if s.reduction and s.reduction.kind == "max"}
     if not largest:
         return kernel
     return Kernel(
@@ -22,7 +22,7 @@ def mark_signs(kernel: Kernel) -> Kernel:
     )
 
 
-def _marked(stage: Stage, largest: dict[int, Stage]) -> Stage:
+def _marked(stage: Stage, largest: dict[Tensor, Stage]) -> Stage:
     def rule(node: Expr) -> Expr | None:
         if isinstance(node, Op) and node.name == "call:tirx.exp":
             (argument,) = node.args
@@ -37,13 +37,13 @@ def _marked(stage: Stage, largest: dict[int, Stage]) -> Stage:
     return Stage(stage.name, stage.out, stage.axes, stage.out_index, value, stage.reduction)
 
 
-def _is_below_largest(argument: Expr, largest: dict[int, Stage]) -> bool:
+def _is_below_largest(argument: Expr, largest: dict[Tensor, Stage]) -> bool:
     if not isinstance(argument, Op) or argument.name != "Sub":
         return False
     value, bound = argument.args
-    if not isinstance(bound, Load) or id(bound.tensor) not in largest:
+    if not isinstance(bound, Load) or bound.tensor not in largest:
         return False
-    stage = largest[id(bound.tensor)]
+    stage = largest[bound.tensor]
     return Match(stage, bound).holds(stage.value, value)
 
 
@@ -51,8 +51,8 @@ class Match:
     """Finds the point of a reduction, read by `load`, where its value is another's expression."""
 
     def __init__(self, stage: Stage, load: Load) -> None:
-        self._at: dict[int, Expr] = {
-            id(place.axis): index
+        self._at: dict[Axis, Expr] = {
+            place.axis: index
             for place, index in zip(stage.out_index, load.index, strict=True)
             if isinstance(place, AxisRef)
         }
@@ -73,10 +73,10 @@ class Match:
         return len(parts) == len(others) and all(map(self.holds, parts, others))
 
     def _is_at(self, pattern: AxisRef, value: Expr) -> bool:
-        known = self._at.get(id(pattern.axis))
+        known = self._at.get(pattern.axis)
         if known is not None:
             return known == value
         inside = isinstance(value, AxisRef) and value.axis.extent <= pattern.axis.extent
         if inside:
-            self._at[id(pattern.axis)] = value
+            self._at[pattern.axis] = value
         return inside

@@ -30,11 +30,11 @@ def softmax_of(weights: Stage, kernel: Kernel) -> Softmax | None:
     value = weights.value
     if weights.reduction is not None or not isinstance(value, Op) or value.name != "Div":
         return None
-    made = {id(s.out): s for s in kernel.stages}
+    made = {s.out: s for s in kernel.stages}
     part, whole = value.args
     if not isinstance(part, Load) or not isinstance(whole, Load):
         return None
-    power, total = made.get(id(part.tensor)), made.get(id(whole.tensor))
+    power, total = made.get(part.tensor), made.get(whole.tensor)
     if power is None or total is None or not is_identity(power) or power.reduction is not None:
         return None
     if total.reduction is None or total.reduction.kind != "sum":
@@ -42,7 +42,7 @@ def softmax_of(weights: Stage, kernel: Kernel) -> Softmax | None:
     bound = softmax_bound(inline_into(weights, power).value, inline_into(total, power))
     if bound is None or _axes(bound) != _axes(whole):
         return None
-    largest = made[id(bound.tensor)]
+    largest = made[bound.tensor]
     found = Softmax(largest, power, total, weights)
     return found if _terms(largest) == _terms(total) else None
 
@@ -72,8 +72,8 @@ def drop_nan(kernel: Kernel) -> Kernel:
     The sum of such a row is NaN, and so are all of its weights. That saves a compare of each
     element: x86's max is one instruction if it may drop a NaN.
     """
-    free = {id(s.largest) for s in _softmaxes(kernel) if _is_read_alone(s, kernel)}
-    stages = tuple(_without_nan(s) if id(s) in free else s for s in kernel.stages)
+    free = {s.largest for s in _softmaxes(kernel) if _is_read_alone(s, kernel)}
+    stages = tuple(_without_nan(s) if s in free else s for s in kernel.stages)
     return Kernel(kernel.name, kernel.params, kernel.outputs, stages) if free else kernel
 
 
@@ -85,8 +85,8 @@ def _softmaxes(kernel: Kernel) -> list[Softmax]:
 def _is_read_alone(softmax: Softmax, kernel: Kernel) -> bool:
     """Return whether nothing else reads what a NaN would be missed in."""
     largest, power = softmax.largest, softmax.power
-    outputs = {id(t) for t in kernel.outputs}
-    if id(largest.out) in outputs or id(power.out) in outputs:
+    outputs = set(kernel.outputs)
+    if largest.out in outputs or power.out in outputs:
         return False
     if _readers(largest, kernel) != [power]:
         return False

@@ -17,32 +17,32 @@ _HALF = ("float16", "bfloat16")
 
 def widen(kernel: Kernel) -> Kernel:
     """Return the kernel with every half-precision intermediate and operation in float32."""
-    params = {id(p) for p in kernel.params}
+    params = set(kernel.params)
     wide = {
-        id(s.out): Tensor(s.out.name, s.out.shape, "float32")
+        s.out: Tensor(s.out.name, s.out.shape, "float32")
         for s in kernel.stages
-        if id(s.out) not in params and s.out.dtype in _HALF
+        if s.out not in params and s.out.dtype in _HALF
     }
-    read = {id(load.tensor) for stage in kernel.stages for load in stage.loads()}
+    read = {load.tensor for stage in kernel.stages for load in stage.loads()}
     stages = [s for stage in kernel.stages for s in _widen_stage(stage, wide, read)]
     return Kernel(kernel.name, kernel.params, kernel.outputs, tuple(stages))
 
 
-def _widen_stage(stage: Stage, wide: dict[int, Tensor], read: set[int]) -> list[Stage]:
+def _widen_stage(stage: Stage, wide: dict[Tensor, Tensor], read: set[Tensor]) -> list[Stage]:
     """Return the stage in float32, and behind what is summed or read here the rounding of it."""
     if _is_wide(stage):
         return [stage]
     value = _visit(stage.value, wide, {})
-    out = wide.get(id(stage.out), stage.out)
+    out = wide.get(stage.out, stage.out)
     if value.dtype == out.dtype:
         return [Stage(stage.name, out, stage.axes, stage.out_index, value, stage.reduction)]
-    if stage.reduction is None and (id(out) not in read or _is_rounded(value, out.dtype)):
+    if stage.reduction is None and (out not in read or _is_rounded(value, out.dtype)):
         value = _narrowed(value, out.dtype)
         return [Stage(stage.name, out, stage.axes, stage.out_index, value)]
     sums = Tensor(out.name, out.shape, value.dtype)
-    wide[id(out)] = sums
-    axes = {id(a): Axis(a.name, a.extent) for a in stage.spatial}
-    places = {key: AxisRef(axis) for key, axis in axes.items()}
+    wide[out] = sums
+    axes = {a: Axis(a.name, a.extent) for a in stage.spatial}
+    places = {axis: AxisRef(own) for axis, own in axes.items()}
     index = tuple(substitute_axes(i, places) for i in stage.out_index)
     rounded = Op("Cast", (Load(sums, index),), out.dtype)
     return [
@@ -72,16 +72,16 @@ def _is_rounded(value: Expr, dtype: str) -> bool:
     return isinstance(value, Op) and value.name == "Cast" and value.args[0].dtype == dtype
 
 
-def _visit(node: Expr, wide: dict[int, Tensor], memo: dict[int, Expr]) -> Expr:
+def _visit(node: Expr, wide: dict[Tensor, Tensor], memo: dict[int, Expr]) -> Expr:
     if id(node) not in memo:
         memo[id(node)] = _widen_node(node, wide, memo)
     return memo[id(node)]
 
 
-def _widen_node(node: Expr, wide: dict[int, Tensor], memo: dict[int, Expr]) -> Expr:
+def _widen_node(node: Expr, wide: dict[Tensor, Tensor], memo: dict[int, Expr]) -> Expr:
     if isinstance(node, Load):
         index = tuple(_visit(i, wide, memo) for i in node.index)
-        load = Load(wide.get(id(node.tensor), node.tensor), index)
+        load = Load(wide.get(node.tensor, node.tensor), index)
         return Op("Cast", (load,), "float32") if load.dtype in _HALF else load
     if isinstance(node, Const):
         return Const(node.value, "float32") if node.dtype in _HALF else node

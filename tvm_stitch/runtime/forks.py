@@ -28,9 +28,9 @@ def run_lock(owner: Any) -> threading.Lock:
 
 def _before() -> None:
     _changing.acquire()
-    running = {id(owner) for owner in _running_here()}
+    running = list(_running_here())
     for owner, lock in list(_locks.items()):
-        if id(owner) not in running:
+        if not any(owner is each for each in running):
             lock.acquire()
             _held.append(lock)
 

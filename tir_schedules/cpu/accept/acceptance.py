@@ -44,10 +44,10 @@ def refuse_plan(plan: Plan, device: Device) -> str | None:
     if plan.tile_bytes > limit:
         return f"a tile needs {plan.tile_bytes} bytes of buffers, half of L2 is {limit}"
     around = [p for p in plan.phases if _has_product(p)]
-    beside = {id(n.stage.out) for p in around for n in p.nodes}
-    beside |= {id(t) for p in around for t in _read(p)}
-    products = [t for t in plan.workspace if id(t) in beside]
-    others = [t for t in plan.workspace if id(t) not in beside]
+    beside = {n.stage.out for p in around for n in p.nodes}
+    beside.update(t for p in around for t in _read(p))
+    products = [t for t in plan.workspace if t in beside]
+    others = [t for t in plan.workspace if t not in beside]
     limits = (device.l2_bytes, device.profile.thresholds.crossing_bytes)
     for tensors, most in zip((products, others), limits, strict=True):
         crossing = sum(t.bytes for t in tensors)
@@ -71,9 +71,9 @@ def slower(plan: Plan, device: Device) -> str | None:
         return f"each tap of {name} would compute again what follows the product"
     for name in streaming_weights(plan, device):
         return f"the weights of {name} would stream past each tile"
-    crossing, before = {id(t) for t in plan.crossing}, False
+    crossing, before = set(plan.crossing), False
     for phase in plan.phases:
-        waits = before and any(id(t) in crossing for t in _read(phase))
+        waits = before and any(t in crossing for t in _read(phase))
         if phase.partial or (waits and _has_product(phase)):
             return "products would meet at a barrier"
         before = before or _has_product(phase)

@@ -9,8 +9,8 @@ from ...kernel_ir.stage import Kernel
 
 def streaming_inputs(kernel: Kernel, device: Device) -> tuple[Tensor, ...]:
     """Return the inputs that a kernel reads and that are larger than L2."""
-    touched = {id(t) for t in kernel.touched}
-    return tuple(t for t in kernel.inputs if id(t) in touched and t.bytes > device.l2_bytes)
+    touched = set(kernel.touched)
+    return tuple(t for t in kernel.inputs if t in touched and t.bytes > device.l2_bytes)
 
 
 def write_allocated(

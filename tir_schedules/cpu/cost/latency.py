@@ -121,8 +121,8 @@ class _Evaluator:
     def __init__(self, plan: Plan, device: Device) -> None:
         self._plan, self._device, self._profile = plan, device, device.profile
         self._threads = device.threads if plan.parallel else 1
-        self._outputs = {id(t) for t in plan.space.kernel.outputs}
-        self._streamed = {id(t) for t in plan.streamed}
+        self._outputs = set(plan.space.kernel.outputs)
+        self._streamed = set(plan.streamed)
 
     def run(self) -> Latency:
         compute = traffic = total = 0.0
@@ -149,10 +149,10 @@ class _Evaluator:
         tiles = phase.tiles() * _evenness(phase)
         touched = _touched(phase)
         inside = sum(_bytes_inside(t, nodes, phase) for t, nodes in touched.items())
-        made = {id(n.stage.out) for n in phase.nodes} - self._outputs
-        passing = sum(t.bytes for t in touched if id(t) not in made)
+        made = {n.stage.out for n in phase.nodes} - self._outputs
+        passing = sum(t.bytes for t in touched if t not in made)
         home, outside = (level_of(size, self._device) for size in (inside, passing))
-        fetched: dict[int, int] = {}
+        fetched: dict[Tensor, int] = {}
         compute = traffic = 0.0
         for group in phase.nests():
             runs = tiles * phase.steps(group)
@@ -162,10 +162,10 @@ class _Evaluator:
                 compute += runs * self._compute(group, phase)
             for tensor, access, node in _accesses(group):
                 moved = runs * _bytes_of(access, node, phase)
-                if id(tensor) not in made:
-                    left = tensor.bytes - fetched.get(id(tensor), 0)
+                if tensor not in made:
+                    left = tensor.bytes - fetched.get(tensor, 0)
                     first = min(moved, left)
-                    fetched[id(tensor)] = fetched.get(id(tensor), 0) + first
+                    fetched[tensor] = fetched.get(tensor, 0) + first
                     slower = slowdown(access, node, phase.tile, phase.chunks, self._device)
                     traffic += self._moved_ns(first * slower, outside, node, access)
                     moved -= first
@@ -205,7 +205,7 @@ class _Evaluator:
         if level != "memory" or access is not node.store:
             return moved * read_ns_per_byte(level, self._threads, self._profile)
         row = self._profile.bandwidth(level, self._threads)
-        copied = row.stream if id(access.tensor) in self._streamed else row.copy
+        copied = row.stream if access.tensor in self._streamed else row.copy
         # A copy reads what it writes: its time less the reading is the writing's.
         writing = 2.0 / copied - 1.0 / row.read
         return moved * max(writing, 0.5 / copied) * row.threads

@@ -33,17 +33,17 @@ def extra_ns(
     nodes: list[Node],
     tile: Collection[Atom],
     chunks: dict[Atom, int],
-    outputs: set[int],
+    outputs: set[Tensor],
     device: Device,
 ) -> float:
     """Return what the strips of a phase take one thread longer than whole rows would."""
-    made = {id(n.stage.out) for n in nodes} - outputs
-    seen: set[int] = set()
+    made = {n.stage.out for n in nodes} - outputs
+    seen: set[Tensor] = set()
     total = 0.0
     for tensor, access, node in _accesses(nodes):
-        if id(tensor) in made or id(tensor) in seen:
+        if tensor in made or tensor in seen:
             continue
-        seen.add(id(tensor))
+        seen.add(tensor)
         each = read_ns_per_byte(level_of(tensor.bytes, device), 1, device.profile)
         total += tensor.bytes * each * (slowdown(access, node, tile, chunks, device) - 1.0)
     return total

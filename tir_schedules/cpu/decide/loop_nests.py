@@ -41,7 +41,7 @@ def group_loops(
 ) -> tuple[LoopNest, ...]:
     """Return loop nests in execution order."""
     nests: list[_Nest] = []
-    home: dict[int, int] = {}
+    home: dict[Node, int] = {}
     for node in nodes:
         inside = phase.inside(node.atoms)
         vector = vector_atom(node, inside)
@@ -56,7 +56,7 @@ def group_loops(
         else:
             position = len(nests)
             nests.append(_Nest(node, _order(node, inside, vector), vector))
-        home[id(node)] = position
+        home[node] = position
     groups = tuple(_finish(nest, phase, device, form) for nest in nests)
     if form.epilogues:
         groups = with_epilogues(groups, space, phase, device)
@@ -67,21 +67,21 @@ def group_loops(
 
 def _is_crowded(nest: _Nest, node: Node, space: Space) -> bool:
     """Return whether `node` adds one more stream of stores and shares no value with the nest."""
-    outputs = {id(t) for t in space.kernel.outputs}
-    streams = [n for n in nest.nodes if id(n.stage.out) in outputs]
-    if len(streams) < _MOST_STREAMS or id(node.stage.out) not in outputs:
+    outputs = set(space.kernel.outputs)
+    streams = [n for n in nest.nodes if n.stage.out in outputs]
+    if len(streams) < _MOST_STREAMS or node.stage.out not in outputs:
         return False
-    members = {id(n) for n in nest.nodes}
-    return not any(id(e.producer) in members for e in space.incoming.get(id(node), ()))
+    members = set(nest.nodes)
+    return not any(e.producer in members for e in space.incoming.get(node, ()))
 
 
-def _earliest(node: Node, space: Space, home: dict[int, int], inside: tuple[Atom, ...]) -> int:
+def _earliest(node: Node, space: Space, home: dict[Node, int], inside: tuple[Atom, ...]) -> int:
     first = 0
-    for edge in space.incoming.get(id(node), ()):
-        if id(edge.producer) not in home:
+    for edge in space.incoming.get(node, ()):
+        if edge.producer not in home:
             continue
         same_point = is_at_same_point(edge, inside)
-        first = max(first, home[id(edge.producer)] + (0 if same_point else 1))
+        first = max(first, home[edge.producer] + (0 if same_point else 1))
     return first
 
 

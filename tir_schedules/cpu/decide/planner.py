@@ -149,13 +149,13 @@ def _retiled(
 def _parts(space: Space, device: Device, form: Form) -> list[tuple[list[Node], Tiling]]:
     """Split the nodes into phases, each with a tiling."""
     out: list[tuple[list[Node], Tiling]] = []
-    place: dict[int, int] = {}
-    work = {id(n): work_regions((n,), device) for n in space.nodes}
+    place: dict[Node, int] = {}
+    work = {n: work_regions((n,), device) for n in space.nodes}
     large = any(t.bytes > device.l2_bytes for t in space.kernel.touched)
     for node in space.nodes:
         alone = choose_tiling([node], space, device, form)
         # Not before its producers; an independent node in between ends no phase.
-        made = (place[id(e.producer)] for e in space.incoming.get(id(node), ()))
+        made = (place[e.producer] for e in space.incoming.get(node, ()))
         for number in () if form.cut == APART else range(max(made, default=0), len(out)):
             current, tiling = out[number]
             nodes = [*current, node]
@@ -163,22 +163,22 @@ def _parts(space: Space, device: Device, form: Form) -> list[tuple[list[Node], T
                 joined = choose_tiling(nodes, space, device, form)
                 if not joined.partial and not tiling.partial:
                     out[number] = (nodes, joined)
-                    place[id(node)] = number
+                    place[node] = number
                     break
                 continue
             if _is_beside(node, current, space):
                 continue
             joined = choose_tiling(nodes, space, device, form)
-            spent = sum(work[id(n)] for n in nodes)
+            spent = sum(work[n] for n in nodes)
             enough = _worth_joining(tiling, alone, joined, spent, device)
             enough = enough or _holds_product(nodes, joined)
             apart = [(current, tiling), ([node], alone)]
             if enough and not (large and _strips_cost_more((nodes, joined), apart, space, device)):
                 out[number] = (nodes, joined)
-                place[id(node)] = number
+                place[node] = number
                 break
         else:
-            place[id(node)] = len(out)
+            place[node] = len(out)
             out.append(([node], alone))
     return out
 
@@ -188,17 +188,17 @@ def _is_beside(node: Node, nodes: list[Node], space: Space) -> bool:
 
     Tiles of both would be of whole rows, for which the columns of neither are cut.
     """
-    products = {id(n) for n in nodes if is_large_contraction(n.stage)}
+    products = {n for n in nodes if is_large_contraction(n.stage)}
     if not products or not is_large_contraction(node.stage):
         return False
-    seen: set[int] = set()
+    seen: set[Node] = set()
     queue = [node]
     while queue:
-        for edge in space.incoming.get(id(queue.pop()), ()):
-            if id(edge.producer) in products:
+        for edge in space.incoming.get(queue.pop(), ()):
+            if edge.producer in products:
                 return False
-            if id(edge.producer) not in seen:
-                seen.add(id(edge.producer))
+            if edge.producer not in seen:
+                seen.add(edge.producer)
                 queue.append(edge.producer)
     return True
 
@@ -241,16 +241,16 @@ def _strips_cost_more(
     device: Device,
 ) -> bool:
     """Return whether one phase walks rows in strips at a higher price than two cross a barrier."""
-    outputs = {id(t) for t in space.kernel.outputs}
+    outputs = set(space.kernel.outputs)
 
     def extra(nodes: list[Node], tiling: Tiling) -> float:
         return extra_ns(nodes, tiling.tile, tiling.chunks, outputs, device)
 
     more = extra(*joined) - sum(extra(*part) for part in apart)
     (before, _), ([node], _) = apart
-    made = {id(n.stage.out) for n in before} - outputs
-    crossing = {id(t): t.bytes for a in node.reads.values() if id(t := a.tensor) in made}
-    if sum(crossing.values()) > device.profile.thresholds.crossing_bytes:
+    made = {n.stage.out for n in before} - outputs
+    crossing = {a.tensor for a in node.reads.values()} & made
+    if sum(t.bytes for t in crossing) > device.profile.thresholds.crossing_bytes:
         return False
     return more > region_ns(device)
 

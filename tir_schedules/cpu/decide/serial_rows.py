@@ -30,14 +30,14 @@ def serial_rows(
     row = products[0].row
     if row in tile or any(p.row is not row for p in products):
         return None
-    along = {id(n) for n in nodes if row in n.spatial}
-    once = {id(n) for n in nodes} - along
+    along = {n for n in nodes if row in n.spatial}
+    once = set(nodes) - along
     if not once or any(row in n.reduced for n in nodes):
         return None
-    edges = [e for n in nodes for e in space.incoming.get(id(n), ())]
-    if any(row in e.unaligned for e in edges if id(e.producer) in along):
+    edges = [e for n in nodes for e in space.incoming.get(n, ())]
+    if any(row in e.unaligned for e in edges if e.producer in along):
         return None
-    if any(id(e.producer) in along and id(e.consumer) in once for e in edges):
+    if any(e.producer in along and e.consumer in once for e in edges):
         return None
     line = max(p.lane.extent * dtype_bytes(p.moving.tensor.dtype) for p in products)
     rows, most = rows_of(row.extent, device), device.l2_bytes // BUDGET.serial_rows // line

@@ -34,9 +34,9 @@ def _guard(guard: Guard, device: Device) -> Guard:
 
 def _phase(phase: Phase, plan: Plan, device: Device) -> Phase:
     ahead = tuple(next_tile_prefetches(phase, plan, device))
-    spread = {id(each.access.tensor) for each in ahead}
+    spread = {each.access.tensor for each in ahead}
     streaming = streaming_inputs(plan.space.kernel, device)
-    others = [t for t in streaming if id(t) not in spread]
+    others = [t for t in streaming if t not in spread]
 
     def asked(group: LoopNest) -> tuple[Fetch, ...]:
         return tuple(fetches(group, phase, plan.space.kernel.inputs, others, device))

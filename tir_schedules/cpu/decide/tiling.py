@@ -63,9 +63,9 @@ def choose_tiling(nodes: list[Node], space: Space, device: Device, form: Form = 
 
 
 def _apart(nodes: list[Node], space: Space, device: Device, form: Form) -> Tiling:
-    mine = {id(n) for n in nodes}
-    into = (e for n in nodes for e in space.incoming.get(id(n), ()))
-    inner_edges = [e for e in into if id(e.producer) in mine]
+    mine = set(nodes)
+    into = (e for n in nodes for e in space.incoming.get(n, ()))
+    inner_edges = [e for e in into if e.producer in mine]
     unaligned = {a for e in inner_edges for a in e.unaligned}
     lead = max(nodes, key=lambda n: n.stage.domain)
     common = [a for a in lead.spatial if all(a in n.spatial for n in nodes) and a not in unaligned]

@@ -65,15 +65,15 @@ def _panels(lead: Node, product: RegisterTile, nodes: list[Node], space: Space) 
     if len(product.panels) != 1:
         return None
     (panel,) = product.panels
-    outputs = {id(t) for t in space.kernel.outputs}
-    behind = {id(lead)}
+    outputs = set(space.kernel.outputs)
+    behind = {lead}
     for node in nodes:
-        edges = [e for e in space.incoming.get(id(node), ()) if id(e.producer) in behind]
+        edges = [e for e in space.incoming.get(node, ()) if e.producer in behind]
         if edges:
-            behind.add(id(node))
+            behind.add(node)
         if any(panel in e.unaligned for e in edges):
             return None
-        if panel not in node.spatial and (edges or id(node.stage.out) in outputs):
+        if panel not in node.spatial and (edges or node.stage.out in outputs):
             return None
     return panel
 
@@ -89,13 +89,13 @@ class _Cost:
     ) -> None:
         self._weight, self._nodes, self._device = product.weight, nodes, device
         self._arithmetic = [arithmetic_ns((n.stage,), device) for n in nodes]
-        outputs = {id(t) for t in space.kernel.outputs}
-        self._kept = [n for n in nodes if id(n.stage.out) not in outputs]
-        place = {id(n): number for number, n in enumerate(nodes)}
+        outputs = set(space.kernel.outputs)
+        self._kept = [n for n in nodes if n.stage.out not in outputs]
+        place = {n: number for number, n in enumerate(nodes)}
         self._ends = dict(place)
-        for edge in (e for e in space.edges if id(e.producer) in place):
-            key, reader = id(edge.producer), place.get(id(edge.consumer), 0)
-            self._ends[key] = max(self._ends[key], reader)
+        for edge in (e for e in space.edges if e.producer in place):
+            producer, reader = edge.producer, place.get(edge.consumer, 0)
+            self._ends[producer] = max(self._ends[producer], reader)
         self._place = place
 
     def ns(self, atoms: tuple[Atom, ...], line: Atom, chunks: dict[Atom, int]) -> float:
@@ -128,7 +128,7 @@ class _Cost:
         spans = []
         for node in self._kept:
             taken = elements(node) * dtype_bytes(node.stage.out.dtype)
-            spans.append((self._place[id(node)], self._ends[id(node)], taken))
+            spans.append((self._place[node], self._ends[node], taken))
         return most_alive(spans)
 
 

@@ -13,7 +13,7 @@ from .storage import Storage, total
 def emit_combine(group: LoopNest, storage: Storage) -> tirx.Stmt:
     """Emit `for strip: acc = identity; for piece: acc += partial[piece]; out = acc`."""
     node = group.nodes[0]
-    buffer, pieces = storage.partials[id(node)]
+    buffer, pieces = storage.partials[node]
     elements, rule = node.stage.out.elements, node.stage.reduction
     lanes = group.lanes if elements % group.lanes == 0 else 1
     dtype = node.stage.value.dtype

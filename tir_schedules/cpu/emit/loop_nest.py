@@ -9,6 +9,7 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from ...analysis.iteration_space import Atom
+from ...kernel_ir.expr import Tensor
 from ..facts import guards
 from ..facts.vectors import halves
 from .expr import INDEX
@@ -33,7 +34,7 @@ from .transposed_stores import store_turned, stores_along
 class NestEmitter:
     """Emits a nest; tensors in `registers` never touch memory."""
 
-    def __init__(self, nest: Nest, registers: set[int]) -> None:
+    def __init__(self, nest: Nest, registers: set[Tensor]) -> None:
         self._nest = nest
         self._points = PointEmitter(nest, registers)
         self._epilogue: PointEmitter | None = None
@@ -242,7 +243,7 @@ class NestEmitter:
         def result(number: int, into: ir.Var | None = None) -> list[tirx.Stmt]:
             at = total([(1, self._loops[row])], number)
             behind.position.loops = {**self._loops, row: at}
-            sums = {id(reduce.node.stage.out): reduce.accs[number]}
+            sums = {reduce.node.stage.out: reduce.accs[number]}
             return self._epilogue.emit(width, start, sums, into)
 
         count = len(reduce.accs)

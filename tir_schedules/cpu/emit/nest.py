@@ -54,7 +54,7 @@ class Nest:
     ) -> None:
         self.phase, self.group, self.storage = phase, group, storage
         self._space, self._outer = space, outer
-        unaligned = {(id(e.producer), id(e.consumer)): e.unaligned for e in space.edges}
+        unaligned = {(e.producer, e.consumer): e.unaligned for e in space.edges}
         self.position = Position(phase, outer, unaligned)
         if group.flattened_outer is not None:
             self.position.loops[group.flattened_outer] = tirx.IntImm(INDEX, 0)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from tvm import ir, tirx
 
 from ...analysis.iteration_space import Access, Atom, Node
-from ...kernel_ir.expr import AxisRef, Const, Expr, Load
+from ...kernel_ir.expr import AxisRef, Const, Expr, Load, Tensor
 from ..facts import guards
 from ..facts.division import by_reciprocals
 from . import prefetch, strided
@@ -20,7 +20,7 @@ from .storage import stored, total
 class PointEmitter:
     """Emits the body of a nest; `scopes` hold what is settled outside its loops, by level."""
 
-    def __init__(self, nest: Nest, registers: set[int]) -> None:
+    def __init__(self, nest: Nest, registers: set[Tensor]) -> None:
         self._nest, self._registers = nest, registers
         self._reads: dict[Load, tuple[Node, Access]] = {}
         self._axes: dict[object, tuple] = {}
@@ -28,10 +28,10 @@ class PointEmitter:
             self._reads.update({ld: (node, a) for ld, a in node.reads.items()})
             self._axes.update(node.digits)
         nodes = nest.group.nodes
-        self._made_here = {id(n.stage.out) for n in nodes if not nest.is_reduced(n)}
-        self._values = {id(n): nest.value(n) for n in nodes}
+        self._made_here = {n.stage.out for n in nodes if not nest.is_reduced(n)}
+        self._values = {n: nest.value(n) for n in nodes}
         self._emitter = Emitter(self._load, self._axis, nest.storage.vector_bytes)
-        self._forward: dict[int, ir.Expr] = {}
+        self._forward: dict[Tensor, ir.Expr] = {}
         self.packed: Mapping[Load, Callable[[], ir.Expr]] = {}  # loads that a buffer holds now
         self._picked: dict[Load, ir.Expr] = {}
         self._depths: dict[Expr, int] = {}
@@ -53,7 +53,7 @@ class PointEmitter:
             value = self._nest.value(node)
             for settled, at in self._settled.items():
                 value = guards.resolve(value, node, settled, at)
-            self._values[id(node)] = value
+            self._values[node] = value
         self._depths.clear()
         self._divide_by_reciprocals()
 
@@ -66,20 +66,20 @@ class PointEmitter:
         def settled(quotient: Expr, divisor: Expr) -> bool:
             return self._depth(divisor) <= nest.strip_at < self._depth(quotient)
 
-        for key, value in self._values.items():
-            self._values[key] = by_reciprocals(value, settled)
+        for node, value in self._values.items():
+            self._values[node] = by_reciprocals(value, settled)
 
     def emit(
         self,
         width: int,
         start: ir.Expr | None,
-        given: Mapping[int, ir.Var] | None = None,
+        given: Mapping[Tensor, ir.Var] | None = None,
         into: ir.Var | None = None,
     ) -> list[tirx.Stmt]:
         """Emit the body from `start` of the vector dimension on, `width` lanes of it.
 
-        `given` are registers that hold tensors, by the tensors' ids; `into` is one that takes the
-        value instead of memory.
+        `given` are registers that hold tensors; `into` is one that takes the value instead of
+        memory.
         """
         nest = self._nest
         loops = nest.position.loops
@@ -91,14 +91,14 @@ class PointEmitter:
             loops[nest.vector] = start + lane
         scope = Scope(self.scopes[-1], lane, width)
         at = lane if lane is not None else tirx.IntImm(INDEX, 0)
-        self._forward = {key: tirx.BufferLoad(v, [at]) for key, v in (given or {}).items()}
+        self._forward = {t: tirx.BufferLoad(v, [at]) for t, v in (given or {}).items()}
         self._picked = {load: tirx.BufferLoad(v, [at]) for load, (v, _) in picked.items()}
         values = self._values
         stores: list[tirx.Stmt] = []
         aside: list[tuple[Node, ir.Var]] = []
         for node in nest.group.nodes:
-            share([values[id(node)]], scope, self._emitter)
-            value = self._emitter.emit(values[id(node)], scope)
+            share([values[node]], scope, self._emitter)
+            value = self._emitter.emit(values[node], scope)
             stores += scope.stores
             scope.stores = []
             reduce = nest.reduce_of(node)
@@ -112,12 +112,12 @@ class PointEmitter:
                 value = scope.bind(Load(node.stage.out, ()), value)
                 stores += scope.stores
                 scope.stores = []
-                self._forward[id(node.stage.out)] = value
+                self._forward[node.stage.out] = value
             if self._streams(node, width) or self._splits(node, width):
                 lanes = tirx.decl_buffer((width,), node.stage.out.dtype, "lanes")
                 stores.append(tirx.BufferStore(lanes, value, [lane]))
                 aside.append((node, lanes))
-            elif id(node.stage.out) not in self._registers:
+            elif node.stage.out not in self._registers:
                 stores.append(nest.store(node, value))
         body = sequence(stores)
         if lane is not None:
@@ -147,20 +147,20 @@ class PointEmitter:
         return out
 
     def _pick(
-        self, width: int, given: Mapping[int, ir.Var]
+        self, width: int, given: Mapping[Tensor, ir.Var]
     ) -> dict[Load, tuple[ir.Var, tirx.Stmt]]:
         """Return registers for what lanes read apart, and the statements that fill them."""
         nest, out = self._nest, {}
         if not nest.group.shuffles:
             return out
         for load, (node, access) in self._reads.items():
-            key, storage = id(load.tensor), nest.storage
-            if key in self._made_here or key in given or not storage.is_flat(load.tensor):
+            tensor, storage = load.tensor, nest.storage
+            if tensor in self._made_here or tensor in given or not storage.is_flat(tensor):
                 continue
             if width > 1 and strided.picks(access, node, nest.vector, width):
                 lanes = tirx.decl_buffer((width,), stored(load.dtype), "picked")
                 first, step = storage.offset(access, nest.position), access.stride(nest.vector)
-                flat = storage.flat(load.tensor)
+                flat = storage.flat(tensor)
                 out[load] = lanes, strided.pick(flat, first, step, lanes, storage.vector_bytes)
         return out
 
@@ -187,8 +187,8 @@ class PointEmitter:
     # What expressions ask for
 
     def _load(self, load: Load, scope: Scope) -> ir.Expr:
-        if id(load.tensor) in self._forward:
-            return self._forward[id(load.tensor)]
+        if load.tensor in self._forward:
+            return self._forward[load.tensor]
         if load in self.packed:
             return self.packed[load]()
         if load in self._picked:
@@ -216,7 +216,7 @@ class PointEmitter:
         if isinstance(expr, AxisRef):
             return self._atoms_depth(a for a, _ in self._axes[expr.axis])
         if isinstance(expr, Load):
-            if id(expr.tensor) in self._made_here:
+            if expr.tensor in self._made_here:
                 return self._nest.strip_at + 1
             node, access = self._reads[expr]
             storage, position = self._nest.storage, self._nest.position

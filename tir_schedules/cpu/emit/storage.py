@@ -23,21 +23,21 @@ class Storage:
     def __init__(self, plan: Plan) -> None:
         self._plan, self.vector_bytes = plan, plan.vector_bytes
         self._declared: list[tirx.Stmt] = []
-        self._flat: dict[int, ir.Var] = {}
-        self._tiles: dict[int, ir.Var] = {}
-        self._layout: dict[int, dict[Atom, int]] = {}
-        self._splits: dict[int, Deinterleave] = {}
-        self._home = {id(n.stage.out): n for n in plan.space.nodes}
+        self._flat: dict[Tensor, ir.Var] = {}
+        self._tiles: dict[Tensor, ir.Var] = {}
+        self._layout: dict[Tensor, dict[Atom, int]] = {}
+        self._splits: dict[Tensor, Deinterleave] = {}
+        self._home = {n.stage.out: n for n in plan.space.nodes}
         for tensor in plan.workspace:
-            self._flat[id(tensor)] = self._allocate(tensor.name, tensor.elements, tensor.dtype)
-        self.partials: dict[int, tuple[ir.Var, int]] = {}
+            self._flat[tensor] = self._allocate(tensor.name, tensor.elements, tensor.dtype)
+        self.partials: dict[Node, tuple[ir.Var, int]] = {}
         for phase in plan.phases:
             for node in phase.partial:
                 pieces = phase.tiles()
                 count = pieces * node.stage.out.elements
                 name = f"{node.stage.out.name}_partial"
                 buffer = self._allocate(name, count, node.stage.value.dtype)
-                self.partials[id(node)] = (buffer, pieces)
+                self.partials[node] = (buffer, pieces)
 
     def _allocate(self, name: str, elements: int, dtype: str) -> ir.Var:
         buffer = tirx.decl_buffer((elements,), stored(dtype), name)
@@ -59,23 +59,23 @@ class Storage:
             data_alignment=align,
         )
         self._declared.append(tirx.DeclBuffer(flat, data=pointer))
-        self._flat[id(tensor)] = flat
+        self._flat[tensor] = flat
         return param
 
     def share(self, result: Tensor, operand: Tensor) -> None:
         """Let a result have the memory of a parameter."""
-        self._flat[id(result)] = self._flat[id(operand)]
+        self._flat[result] = self._flat[operand]
 
     def lodge(self, tensor: Tensor) -> ir.Var:
         """Return a buffer of its own for a result that no parameter holds."""
-        self._flat[id(tensor)] = self._allocate(tensor.name, tensor.elements, tensor.dtype)
-        return self._flat[id(tensor)]
+        self._flat[tensor] = self._allocate(tensor.name, tensor.elements, tensor.dtype)
+        return self._flat[tensor]
 
     def another(self, plan: Plan) -> Storage:
         """Return the storage of another plan for the same parameters."""
         other = Storage(plan)
         for tensor in self._plan.space.kernel.params:
-            other._flat[id(tensor)] = self._flat[id(tensor)]
+            other._flat[tensor] = self._flat[tensor]
         return other
 
     def declarations(self) -> list[tirx.Stmt]:
@@ -87,11 +87,11 @@ class Storage:
 
     def is_flat(self, tensor: Tensor) -> bool:
         """Return whether a tensor is a parameter or in the workspace, not in a tile buffer."""
-        return id(tensor) in self._flat
+        return tensor in self._flat
 
     def flat(self, tensor: Tensor) -> ir.Var:
         """Return the one-dimensional buffer of a parameter or workspace tensor."""
-        return self._flat[id(tensor)]
+        return self._flat[tensor]
 
     def open_tile(self, phase: Phase) -> list[tirx.Stmt]:
         """Allocate the tile buffers of a phase."""
@@ -103,17 +103,17 @@ class Storage:
             strides, step = {}, 1
             split = phase.deinterleaved.get(node)
             if split is not None:
-                self._splits[id(tensor)] = split
+                self._splits[tensor] = split
             for atom in reversed(atoms):
                 strides[atom] = step
                 parted = split is not None and atom is split.atom
                 step *= split.ways * split.part if parted else phase.inner_extent(atom)
-            self._layout[id(tensor)] = strides
+            self._layout[tensor] = strides
             if node in phase.shared:
-                self._tiles[id(tensor)] = self._tiles[id(phase.shared[node].stage.out)]
+                self._tiles[tensor] = self._tiles[phase.shared[node].stage.out]
                 continue
             buffer = tirx.decl_buffer((step,), stored(tensor.dtype), tensor.name)
-            self._tiles[id(tensor)] = buffer
+            self._tiles[tensor] = buffer
             out.append(tirx.AllocBuffer(buffer))
         return out
 
@@ -126,12 +126,12 @@ class Storage:
         emit: Callable[[Expr], ir.Expr],
     ) -> ir.Expr:
         """Return the element `load` names at `position`."""
-        key = id(load.tensor)
-        if key in self._flat:
-            value = tirx.BufferLoad(self._flat[key], [self._global(access, position, emit)])
+        tensor = load.tensor
+        if tensor in self._flat:
+            value = tirx.BufferLoad(self._flat[tensor], [self._global(access, position, emit)])
         else:
             offset = self._local(load, reader, position, emit)
-            value = tirx.BufferLoad(self._tiles[key], [offset])
+            value = tirx.BufferLoad(self._tiles[tensor], [offset])
         return tirx.NE(value, tirx.IntImm("int8", 0)) if load.dtype == "bool" else value
 
     def addressed_by(
@@ -143,7 +143,7 @@ class Storage:
         one too, along which the address stays.
         """
         used = {a for a, stride in access.strides.items() if stride} | access.opaque_atoms
-        home = self._home.get(id(load.tensor))
+        home = self._home.get(load.tensor)
         if not self.is_flat(load.tensor) and position.unaligned(home, reader):
             axes = {n.axis for i in load.index for n in walk(i) if isinstance(n, AxisRef)}
             used |= {a for axis in axes for a, _ in reader.digits[axis]}
@@ -153,23 +153,23 @@ class Storage:
         """Return the store of the node's element at `position`."""
         tensor = node.stage.out
         value = value if tensor.dtype == "bfloat16" else cast(value, stored(tensor.dtype))
-        if id(tensor) in self._flat:
+        if tensor in self._flat:
             offset = self._global(node.store, position, None)
-            return tirx.BufferStore(self._flat[id(tensor)], value, [offset])
-        offset = self._in_tile(tensor, {a: position.inner(a) for a in self._layout[id(tensor)]})
-        return tirx.BufferStore(self._tiles[id(tensor)], value, [offset])
+            return tirx.BufferStore(self._flat[tensor], value, [offset])
+        offset = self._in_tile(tensor, {a: position.inner(a) for a in self._layout[tensor]})
+        return tirx.BufferStore(self._tiles[tensor], value, [offset])
 
     def splits(self, node: Node, along: Atom | None) -> bool:
         """Return whether the lines of the node's result are split, and run along that atom."""
-        split = self._splits.get(id(node.stage.out))
+        split = self._splits.get(node.stage.out)
         return split is not None and split.atom is along
 
     def store_split(
         self, node: Node, lanes: ir.Var, width: int, position: Position
     ) -> list[tirx.Stmt]:
         """Return the stores of `lanes` from `position` on, one to each part of a split line."""
-        tensor, split = node.stage.out, self._splits[id(node.stage.out)]
-        at = {a: position.inner(a) for a in self._layout[id(tensor)]}
+        tensor, split = node.stage.out, self._splits[node.stage.out]
+        at = {a: position.inner(a) for a in self._layout[tensor]}
         first, out = at[split.atom], []
         whole = tirx.BufferLoad(lanes, [ramp(tirx.IntImm(INDEX, 0), width)])
         for number in range(min(split.ways, width)):
@@ -177,13 +177,13 @@ class Storage:
             picks = [tirx.IntImm(INDEX, lane) for lane in range(number, width, split.ways)]
             place = ramp(self._in_tile(tensor, at), len(picks))
             value = tirx.Shuffle([whole], picks)
-            out.append(tirx.BufferStore(self._tiles[id(tensor)], value, [place]))
+            out.append(tirx.BufferStore(self._tiles[tensor], value, [place]))
         return out
 
     def _in_tile(self, tensor: Tensor, at: dict[Atom, ir.Expr]) -> ir.Expr:
         """Return where in its tile buffer the element at a position is."""
-        split, parts = self._splits.get(id(tensor)), []
-        for atom, stride in self._layout[id(tensor)].items():
+        split, parts = self._splits.get(tensor), []
+        for atom, stride in self._layout[tensor].items():
             inside = split is not None and atom is split.atom
             parts.append((stride, place_of(split, at[atom]) if inside else at[atom]))
         return total(parts)
@@ -198,14 +198,14 @@ class Storage:
         """Return the streaming store of `lanes` at `position`."""
         tensor = node.stage.out
         offset = self._global(node.store, position, None)
-        flat = self._flat[id(tensor)]
+        flat = self._flat[tensor]
         return stream(flat, offset, lanes, width, tensor.dtype)
 
     def store_partial(
         self, node: Node, value: ir.Expr, piece: ir.Expr, position: Position
     ) -> tirx.Stmt:
         """Return the store of piece number `piece` of a partial reduction."""
-        buffer, _ = self.partials[id(node)]
+        buffer, _ = self.partials[node]
         offset = self._global(node.store, position, None)
         offset = total([(1, offset), (node.stage.out.elements, piece)])
         return tirx.BufferStore(buffer, value, [offset])
@@ -222,9 +222,9 @@ class Storage:
         self, load: Load, reader: Node, position: Position, emit: Callable[[Expr], ir.Expr]
     ) -> ir.Expr:
         """Address a tile buffer: shared atoms by their position, unaligned dimensions by index."""
-        layout, node = self._layout[id(load.tensor)], self._home[id(load.tensor)]
+        layout, node = self._layout[load.tensor], self._home[load.tensor]
         unaligned = position.unaligned(node, reader)
-        split = self._splits.get(id(load.tensor))
+        split = self._splits.get(load.tensor)
         parts = [(s, position.inner(a)) for a, s in layout.items() if a not in unaligned]
         for expr, home in zip(load.index, node.stage.out_index, strict=True):
             terms = normalize(home).terms
@@ -249,7 +249,7 @@ class Position:
         self,
         phase: Phase,
         outer: dict[Atom, ir.Expr],
-        unaligned: dict[tuple[int, int], frozenset[Atom]],
+        unaligned: dict[tuple[Node, Node], frozenset[Atom]],
     ) -> None:
         self._phase, self.outer, self._unaligned = phase, outer, unaligned
         self.loops: dict[Atom, ir.Expr] = {}
@@ -269,7 +269,7 @@ class Position:
 
     def unaligned(self, producer: Node, reader: Node) -> frozenset[Atom]:
         """Return the producer's atoms that `reader` takes at any position."""
-        return self._unaligned.get((id(producer), id(reader)), frozenset())
+        return self._unaligned.get((producer, reader), frozenset())
 
 
 def stored(dtype: str) -> str:

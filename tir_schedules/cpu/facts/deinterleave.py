@@ -20,11 +20,11 @@ def deinterleave_of(node: Node, phase: Phase, space: Space) -> Deinterleave | No
     atoms, edges = buffer_atoms(node, phase), [e for e in space.edges if e.producer is node]
     if not atoms or not edges or node.reduced or node.store.stride(atoms[-1]) != 1:
         return None
-    nests = {id(n): group for group in phase.nests() for n in group.nodes}
-    if nests[id(node)].transposed or any(id(e.consumer) not in nests for e in edges):
+    nests = {n: group for group in phase.nests() for n in group.nodes}
+    if nests[node].transposed or any(e.consumer not in nests for e in edges):
         return None
     ways = {
-        _lane_step(load, e.consumer, nests[id(e.consumer)], node, atoms[-1])
+        _lane_step(load, e.consumer, nests[e.consumer], node, atoms[-1])
         for e in edges
         for load in e.consumer.reads
         if load.tensor is node.stage.out

@@ -14,7 +14,7 @@ from .register_tile import register_tile
 def values_of_rows(epilogue: LoopNest, row: Atom, lane: Atom) -> int:
     """Return how many values an epilogue reads that are one for all lanes of a row."""
     reads = {
-        (id(a.tensor), a.index)
+        (a.tensor, a.index)
         for n in epilogue.nodes
         for a in n.reads.values()
         if a.stride(row) and a.stride(lane) == 0
@@ -44,7 +44,7 @@ def is_of_product(nodes: Sequence[Node], space: Space) -> bool:
     """Return whether element-wise nodes alone read a product: they may be its epilogue."""
     if any(n.reduced for n in nodes):
         return False
-    made = (e.producer for n in nodes for e in space.incoming.get(id(n), ()))
+    made = (e.producer for n in nodes for e in space.incoming.get(n, ()))
     products = [n for n in made if register_tile(n) is not None]
     return bool(products) and all(_read_alone(n, nodes, space) for n in products)
 

@@ -18,8 +18,7 @@ def cross_phase(space: Space, phases: Sequence[Phase]) -> tuple[Tensor, ...]:
             starts.setdefault(node, number)
             ends[node] = number
     crossing = (e for e in space.edges if ends[e.producer] != starts[e.consumer])
-    made = {id(e.producer.stage.out): e.producer.stage.out for e in crossing}
-    return tuple(made.values())
+    return tuple(dict.fromkeys(e.producer.stage.out for e in crossing))
 
 
 def combine_phase(partial: Sequence[Node], lanes: Sequence[int]) -> Phase:

@@ -86,8 +86,8 @@ def runs_on(node: Node, outer: Atom, row: Atom, phase: Phase) -> bool:
     """Return whether a step of `outer` is the one behind the last of `row`, in tile buffers too."""
     if not _steps_behind(node, outer, row):
         return False
-    layouts = {id(n.stage.out): buffer_atoms(n, phase) for n in phase.nodes}
-    own = [layouts.get(id(a.tensor), ()) for a in (*node.reads.values(), node.store)]
+    layouts = {n.stage.out: buffer_atoms(n, phase) for n in phase.nodes}
+    own = [layouts.get(a.tensor, ()) for a in (*node.reads.values(), node.store)]
     return all(row not in o or (outer, row) in itertools.pairwise(o) for o in own)
 
 

@@ -118,9 +118,9 @@ class _Builder:
         streamed = tuple(_picked(outputs, at, "result") for at in decisions.streamed)
         for tensor in streamed:
             _refused(refuse_streamed(tensor, drafts, space, self._vector_bytes))
-        whole = {id(d): self._with_memory(d, p, crossing)
-                 for d, p in zip(drafts, decisions.phases, strict=True)}  # fmt: skip
-        done = tuple(whole.get(id(phase), phase) for phase in phases)
+        pairs = zip(drafts, decisions.phases, strict=True)
+        whole = iter([self._with_memory(draft, decided, crossing) for draft, decided in pairs])
+        done = tuple(phase if phase.combine else next(whole) for phase in phases)
         return Plan(
             space,
             done,

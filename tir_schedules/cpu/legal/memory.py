@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from ...analysis.iteration_space import Access, Space
@@ -16,16 +17,17 @@ _FARTHEST = 1 << 24  # elements: positions are 32-bit
 
 def refuse_memory(phase: Phase, space: Space) -> str | None:
     """Return why nests of a phase may not fetch what they do, or None."""
-    params = {id(t) for t in space.kernel.params}
+    params = set(space.kernel.params)
     for group in phase.nests():
         for fetch in group.fetches:
             if reason := _refuse_fetch(fetch, group, phase, params):
                 return reason
         if group.next_tile and group is not sweeper(phase):
             return "the last product of a tile alone fetches for the next one"
-        if any(id(each.access.tensor) not in params for each in group.next_tile):
+        if any(each.access.tensor not in params for each in group.next_tile):
             return "of the next tile parameters alone are fetched"
-        if len({id(each.access) for each in group.next_tile}) < len(group.next_tile):
+        pairs = itertools.combinations(group.next_tile, 2)
+        if any(one.access is other.access for one, other in pairs):
             return "an access is fetched twice"
     return None
 
@@ -43,11 +45,11 @@ def refuse_streamed(
     return None
 
 
-def _refuse_fetch(fetch: Fetch, group: LoopNest, phase: Phase, params: set[int]) -> str | None:
+def _refuse_fetch(fetch: Fetch, group: LoopNest, phase: Phase, params: set[Tensor]) -> str | None:
     access = fetch.access
     if fetch.cache not in (TO_L1, TO_L2) or not 0 < abs(fetch.ahead) <= _FARTHEST:
         return f"{fetch.ahead} elements ahead into cache {fetch.cache}"
-    if id(access.tensor) not in params or access.opaque:
+    if access.tensor not in params or access.opaque:
         return f"where {access.tensor.name} is read is not known ahead"
     return None if _is_placed(access, group, phase) else "a nest does not walk what it fetches"
 

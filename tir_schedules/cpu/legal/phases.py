@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...analysis.iteration_space import Node, Space
+from ...kernel_ir.expr import Tensor
 from ..facts.layout import cross_phase
 from ..plan.kernel_plan import Phase
 
@@ -44,7 +45,7 @@ def _refuse_order(phases: Sequence[Phase], space: Space) -> str | None:
 
 
 def _refused_tiles(phases: Sequence[Phase], space: Space) -> Iterator[str | None]:
-    kept = {id(t) for t in (*space.kernel.outputs, *cross_phase(space, phases))}
+    kept = {*space.kernel.outputs, *cross_phase(space, phases)}
     for phase in phases:
         if not phase.combine:
             yield _refuse_tile(phase)
@@ -90,11 +91,11 @@ def _refuse_unaligned(phase: Phase, space: Space) -> str | None:
     return None
 
 
-def _refuse_repeated(phase: Phase, kept: set[int]) -> str | None:
+def _refuse_repeated(phase: Phase, kept: set[Tensor]) -> str | None:
     """Return why a node may not be made anew in each tile along an axis that it has not."""
     for node in phase.nodes:
         apart = [a for a in phase.numbering() if a not in node.atoms]
-        if apart and id(node.stage.out) in kept:
+        if apart and node.stage.out in kept:
             return f"several tiles would write {node.stage.name}"
     return None
 

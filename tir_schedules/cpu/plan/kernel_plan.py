@@ -141,23 +141,23 @@ class Phase:
         """Return the loop groups in order, each epilogue behind its own."""
         return tuple(g for each in self.groups for g in (each, each.epilogue) if g is not None)
 
-    def registers(self, space: Space) -> set[int]:
-        """Return the ids of tensors that are made and read at one point of one nest only."""
-        outputs = {id(t) for t in space.kernel.outputs}
-        found = {id(n.stage.out) for g in self.groups if g.epilogue for n in g.nodes}
+    def registers(self, space: Space) -> set[Tensor]:
+        """Return the tensors that are made and read at one point of one nest only."""
+        outputs = set(space.kernel.outputs)
+        found = {n.stage.out for g in self.groups if g.epilogue for n in g.nodes}
         for group in self.nests():
-            members = {id(n) for n in group.nodes}
+            members = set(group.nodes)
             for node in group.nodes:
                 readers = [e.consumer for e in space.edges if e.producer is node]
                 reduced = any(d in node.reduced for d in group.dims)
-                if not reduced and all(id(r) in members for r in readers):
-                    found.add(id(node.stage.out))
+                if not reduced and all(r in members for r in readers):
+                    found.add(node.stage.out)
         return found - outputs
 
     def buffered(self, space: Space, crossing: Sequence[Tensor]) -> tuple[Node, ...]:
         """Return the nodes whose results have a tile buffer: none that `crossing` phases keep."""
-        elsewhere = {id(t) for t in (*space.kernel.outputs, *crossing)} | self.registers(space)
-        kept = (n for n in self.nodes if id(n.stage.out) not in elsewhere)
+        elsewhere = {*space.kernel.outputs, *crossing} | self.registers(space)
+        kept = (n for n in self.nodes if n.stage.out not in elsewhere)
         return tuple(n for n in kept if n not in self.partial)
 
     def tiles(self) -> int:

@@ -12,7 +12,7 @@ from ..expr import Emitter, Scope
 from ..storage import Storage, total
 
 Place = Mapping[Atom, ir.Expr]
-_NOTHING: Mapping[int, ir.Expr] = {}
+_NOTHING: Mapping[Tensor, ir.Expr] = {}
 
 
 class Places:
@@ -22,13 +22,13 @@ class Places:
         self._storage = storage
 
     def value(
-        self, expr: Expr, node: Node, place: Place, given: Mapping[int, ir.Expr] = _NOTHING
+        self, expr: Expr, node: Node, place: Place, given: Mapping[Tensor, ir.Expr] = _NOTHING
     ) -> ir.Expr:
-        """Return a node's expression at a place; `given` are elements of tensors, by their ids."""
+        """Return a node's expression at a place; `given` are elements of tensors."""
 
         def read(load: Load, scope: Scope) -> ir.Expr:
-            if id(load.tensor) in given:
-                return given[id(load.tensor)]
+            if load.tensor in given:
+                return given[load.tensor]
             access = node.reads[load]
 
             def index(part: Expr) -> ir.Expr:
@@ -46,7 +46,7 @@ class Places:
         """Return exp(value - bound), value being no more than bound."""
         dtype = str(value.ty.dtype)
         tensors = [Tensor(name, (), dtype) for name in ("value", "bound")]
-        given = dict(zip(map(id, tensors), (value, bound), strict=True))
+        given = dict(zip(tensors, (value, bound), strict=True))
         difference = Op("Sub", tuple(Load(t, ()) for t in tensors), dtype)
         power = Op("call:tirx.exp", (Op(NEVER_ABOVE_ZERO, (difference,), dtype),), dtype)
         return self.value(power, node, {}, given)

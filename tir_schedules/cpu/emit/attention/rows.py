@@ -81,7 +81,7 @@ class Rows:
 
         def logit(column: ir.Expr, score: ir.Expr) -> ir.Expr:
             place = {**here, attention.key: total([(1, start), (1, column)])}
-            given = {id(attention.scores.stage.out): score}
+            given = {attention.scores.stage.out: score}
             return self._places.value(attention.logit, attention.largest, place, given)
 
         return self._replace(base, keys, logit, MAX)

@@ -161,7 +161,7 @@ class Skip:
 
         def end(sign: float) -> ir.Expr:
             score = load(self._high, r) * constant(sign, self._dtype)
-            given = {id(a.scores.stage.out): score}
+            given = {a.scores.stage.out: score}
             return self._places.value(a.logit, a.largest, place, given)
 
         return end(1.0), end(-1.0)

@@ -186,7 +186,7 @@ class _Emitter:
     def _finish(self, here: Place, first: ir.Expr) -> Stmts:
         """Emit the quotients of a tile's sums and totals, and what stands behind them."""
         attention, columns = self._at, self._at.column.extent
-        result, made = attention.result, id(attention.values.stage.out)
+        result, made = attention.result, attention.values.stage.out
 
         def row(r: ir.Expr) -> Stmts:
             def strip(begin: ir.Expr, width: int) -> Stmts:
