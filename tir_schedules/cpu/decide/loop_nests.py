@@ -14,11 +14,12 @@ from ...device import Device
 from ..facts import guards
 from ..facts.epilogues import is_of_product
 from ..facts.nest_order import is_at_same_point, keeps_accumulators
-from ..facts.padding import bounds_of, padding_of
+from ..facts.padding import padding_of
 from ..facts.register_tile import lanes_of, register_tile, runs_on
 from ..facts.transposed import lanes_across, sides
 from ..facts.vectors import lanes_for, vector_atom
 from ..facts.windows import window_of
+from ..legal.nests import refuse_register_tile, refuse_transposed, refuse_window
 from ..plan.kernel_plan import LoopNest, Phase
 from .epilogues import with_epilogues
 from .forms import USUAL, Form
@@ -164,18 +165,16 @@ def _register_tile(
     tile = register_tile(node)
     if tile is None or tile.lane not in dims or tile.row not in dims:
         return None
-    if guards.cuts(node, tile.lane) != []:
-        return None
     outer = [d for d in dims if d in node.spatial and d not in (tile.row, tile.lane)]
     reduced = [d for d in dims if d in node.reduced]
     order = (*outer, tile.row, *reduced, tile.lane)
     lanes = lanes_of(device, phase.inner_extent(tile.lane), node.stage.value.dtype)
-    if lanes == 1:
-        return None
     rows, chunk = rows_of(tile.row.extent, device), phase.inner_extent(tile.row)
     if chunk % rows:
         rows = rows_of(chunk, device)
     group = LoopNest((node,), order, lanes, len(outer) + 1, rows)
+    if refuse_register_tile(group, phase) is not None:
+        return None
     padding = padding_of(group, phase)
     if padding is None or padding.line is None:
         return group
@@ -190,27 +189,20 @@ def _transposed(
     if found is None or not set(found) <= set(dims):
         return None
     stored, read = found
-    lanes, chunks = lanes_across(node, device.vector_bytes), [phase.inner_extent(a) for a in found]
-    if min(chunks) < lanes:
-        return None
-    # A short last chunk reaches back into the one before, which only memory has.
-    ragged = (a.extent % chunk for a, chunk in zip(found, chunks, strict=True))
-    if len(phase.nodes) > 1 and any(ragged):
-        return None
     order = (*(d for d in dims if d not in (read, stored)), stored, read)
-    return LoopNest((node,), order, lanes, len(dims) - 1, transposed=True)
+    lanes = lanes_across(node, device.vector_bytes)
+    group = LoopNest((node,), order, lanes, len(dims) - 1, transposed=True)
+    return group if refuse_transposed(group, phase, device.vector_bytes) is None else None
 
 
 def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) -> LoopNest | None:
     """Order the loops of a reduction over overlapping windows as rows, strip, taps, lanes."""
     lane = next((d for d in dims if node.store.stride(d) == 1), None)
-    if lane is None or guards.cuts(node, lane) != []:
+    if lane is None:
         return None
     window = window_of(node, lane)
     if window is None or not {window.row, window.tap} <= set(dims):
         return None
-    if window.tap in phase.chunks:
-        return None  # taps are emitted one by one, in each tile the same
     lanes = lanes_of(device, phase.inner_extent(lane), node.stage.value.dtype)
     rows = window_rows(node, window, lane, lanes, phase.inner_extent(window.row), device)
     if rows == 1:
@@ -219,8 +211,7 @@ def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) ->
     reduced = [d for d in dims if d in node.reduced and d is not window.tap]
     order = (*outer, window.row, *reduced, window.tap, lane)
     group = LoopNest((node,), order, lanes, len(outer) + 1, rows, window=window)
-    settled = bounds_of(node) is None or padding_of(group, phase) is not None
-    return group if settled else None
+    return group if refuse_window(group, phase) is None else None
 
 
 def _with_long_rows(group: LoopNest, phase: Phase, device: Device) -> LoopNest:

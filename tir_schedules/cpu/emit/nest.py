@@ -9,6 +9,7 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Atom, Node, Space
 from ...kernel_ir.expr import Expr
 from ..facts import guards
+from ..facts.nest_order import accumulation
 from ..facts.padding import padding_of
 from ..plan.kernel_plan import LoopNest, Phase
 from .expr import INDEX
@@ -129,12 +130,8 @@ class Nest:
         return blocks
 
     def _reduce(self, node: Node) -> Reduce:
-        level = next(i for i, d in enumerate(self.dims) if d in node.reduced)
-        after = tuple(d for d in self.dims[level:] if d not in node.reduced)
-        strip = self.strip_at < len(self.dims) - 1
-        if strip and after == (self.vector,):
-            return Reduce(node, level, (), True)
-        return Reduce(node, level, after, not after)
+        level, streamed = accumulation(node, self.dims, self.strip_at)
+        return Reduce(node, level, streamed, not streamed)
 
     def extent(self, atom: Atom) -> ir.Expr:
         """Return the loop extent, shorter in the last chunk of a ragged split."""

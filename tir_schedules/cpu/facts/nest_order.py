@@ -3,8 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ...analysis.iteration_space import Atom, Edge, Node
+
+
+class Accumulation(NamedTuple):
+    """Where a sum is kept in a nest: `level` is inside how many loops it begins and ends.
+
+    `streamed` are the loops inside the first reduced one over what it stores, for which it is added
+    to where its result is; without any it stays in registers.
+    """
+
+    level: int
+    streamed: tuple[Atom, ...]
+
+
+def accumulation(node: Node, dims: Sequence[Atom], strip: int) -> Accumulation:
+    """Return where a sum over some of `dims` is kept; strips stand inside `strip` of them."""
+    level = next(at for at, d in enumerate(dims) if d in node.reduced)
+    after = tuple(d for d in dims[level:] if d not in node.reduced)
+    in_strip = strip < len(dims) - 1 and after == (dims[-1],)
+    return Accumulation(level, () if in_strip else after)
 
 
 def keeps_accumulators(node: Node, dims: Sequence[Atom]) -> bool:

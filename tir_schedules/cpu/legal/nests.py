@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...analysis.iteration_space import Atom, Node, Space
+from ...analysis.iteration_space import Space
 from ..facts import guards
 from ..facts.epilogues import may_follow
-from ..facts.nest_order import is_at_same_point, keeps_accumulators
+from ..facts.nest_order import accumulation, is_at_same_point, keeps_accumulators
 from ..facts.padding import bounds_of, padding_of
 from ..facts.register_tile import register_tile, runs_on
 from ..facts.transposed import lanes_across, sides
@@ -30,11 +30,11 @@ def _reasons(
     yield _refuse_lanes(group, phase)
     yield _refuse_order(group, phase, space)
     if group.transposed:
-        yield _refuse_transposed(group, phase, vector_bytes)
+        yield refuse_transposed(group, phase, vector_bytes)
     elif group.window is not None:
-        yield _refuse_window(group, phase)
+        yield refuse_window(group, phase)
     elif group.rows > 1:
-        yield _refuse_register_tile(group, phase)
+        yield refuse_register_tile(group, phase)
     else:
         yield _refuse_sums(group, phase)
     if group.epilogue is not None:
@@ -106,7 +106,8 @@ def _refuse_sums(group: LoopNest, phase: Phase) -> str | None:
     for node in summed:
         if not keeps_accumulators(node, dims):
             return f"accumulators of {node.stage.name} would be lost between its loops"
-        if _streams(node, dims, level) and node.stage.out.dtype != node.stage.value.dtype:
+        kept = accumulation(node, dims, level)
+        if kept.streamed and node.stage.out.dtype != node.stage.value.dtype:
             return f"{node.stage.name} would be rounded at each step of its sum"
     if dims and any(dims[-1] in n.reduced for n in summed):
         if any(guards.select_unrolled(n) for n in group.nodes):
@@ -122,14 +123,8 @@ def _refuse_sums(group: LoopNest, phase: Phase) -> str | None:
     return None
 
 
-def _streams(node: Node, dims: tuple[Atom, ...], strip: int) -> bool:
-    """Return whether a sum is kept where its result is, for loops over that are inside it."""
-    level = next(at for at, d in enumerate(dims) if d in node.reduced)
-    after = tuple(d for d in dims[level:] if d not in node.reduced)
-    return bool(after) and not (strip < len(dims) - 1 and after == (dims[-1],))
-
-
-def _refuse_register_tile(group: LoopNest, phase: Phase) -> str | None:
+def refuse_register_tile(group: LoopNest, phase: Phase) -> str | None:
+    """Return why a nest can't be a register tile, or None."""
     if len(group.nodes) != 1:
         return "a register tile is of one node"
     (node,) = group.nodes
@@ -152,7 +147,8 @@ def _refuse_register_tile(group: LoopNest, phase: Phase) -> str | None:
     return None if runs else "rows do not run on over that axis"
 
 
-def _refuse_window(group: LoopNest, phase: Phase) -> str | None:
+def refuse_window(group: LoopNest, phase: Phase) -> str | None:
+    """Return why rows of a nest can't share what their windows read, or None."""
     (node,), window, dims = group.nodes, group.window, group.dims
     if group.flattened_outer is not None:
         return "rows of a window do not run on"
@@ -169,7 +165,8 @@ def _refuse_window(group: LoopNest, phase: Phase) -> str | None:
     return None
 
 
-def _refuse_transposed(group: LoopNest, phase: Phase, vector_bytes: int) -> str | None:
+def refuse_transposed(group: LoopNest, phase: Phase, vector_bytes: int) -> str | None:
+    """Return why a nest can't be transposed in registers, or None."""
     if len(group.nodes) != 1 or group.rows != 1 or group.flattened_outer is not None:
         return "a transposed nest is of one node, in blocks of lanes"
     (node,) = group.nodes
