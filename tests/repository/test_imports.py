@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ ALLOWED = {
 }
 # What tir_schedules may use besides the standard library: TVM, and what TVM itself needs.
 BELOW = {"tvm", "tvm_ffi", "numpy", "ml_dtypes"}
+MOST_FILES = 16  # in a folder of tests
 
 
 def _imported(path: Path) -> set[str]:
@@ -143,3 +145,26 @@ def test_loading_a_model_needs_no_importer():
     assert _python("import sys, tvm_stitch; tvm_stitch.load; print('onnx' in sys.modules)") == (
         "False\n"
     )
+
+
+def test_no_file_of_the_tests_imports_a_test():
+    """What several need is in tests/lib/support."""
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for module in _modules(path) | _imported(path)
+        if any(part == "conftest" or part.startswith("test_") for part in module.split("."))
+    ]
+    assert not wrong
+
+
+def test_no_folder_of_the_tests_is_a_heap():
+    folders = Counter(path.parent for path in (ROOT / "tests").rglob("*.py"))
+    assert {folder: count for folder, count in folders.items() if count > MOST_FILES} == {}
+
+
+def test_nothing_on_the_path_hides_a_package():
+    """A folder of its name without `__init__.py` is found before an editable install."""
+    folders = [Path(entry) / package for entry in sys.path for package in OURS]
+    hiding = [path for path in folders if path.is_dir() and not (path / "__init__.py").exists()]
+    assert not hiding
