@@ -21,7 +21,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 OLDEST, NEWEST = 10, 14  # of Python 3: those that apache-tvm and apache-tvm-ffi have wheels for
-TESTS = ("test_imports", "test_frontend", "test_frontend_errors", "test_runtime_buffers")
+TESTS = (
+    "repository/test_imports",
+    "tvm_stitch/frontend/test_frontend",
+    "tvm_stitch/frontend/test_frontend_errors",
+    "tvm_stitch/runtime/test_runtime_buffers",
+)
 
 
 def main() -> int:

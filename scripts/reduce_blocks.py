@@ -14,9 +14,10 @@ from pathlib import Path
 
 import checks  # noqa: F401  (this tree's packages and tests come first from here on)
 import onnx
-from block_reducer import Part, reduced, whole
 from checks.crew import Worker
-from random_case import describe
+
+from support.blocks.reducer import Part, reduced, whole
+from support.random_graphs.case import describe
 
 
 def main() -> int:

@@ -6,11 +6,10 @@ import logging
 
 import pytest
 
-from tir_schedules.device import cpu as device
-from tir_schedules.device.profile import Profile, default_profile
+# Asserts of what tests share tell as much as those of a test.
+pytest.register_assert_rewrite("support")
 
-CACHES = (48 << 10, 2 << 20, 64 << 20)
-MCPU = {64: "rocketlake"}  # by bytes of a register; of others the machine's own
+from support.one_machine import settle  # noqa: E402
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,13 +27,3 @@ class _Raise(logging.Handler):
 
 
 logging.getLogger("tvm_stitch.schedule").addHandler(_Raise(logging.WARNING))
-
-
-def settle(patch: pytest.MonkeyPatch) -> None:
-    """Let whoever asks for this machine's figures have those of the one."""
-
-    def profile(mcpu: str, vector_bytes: int) -> Profile:
-        return default_profile(MCPU.get(vector_bytes, mcpu), vector_bytes)
-
-    patch.setattr(device, "default_profile", profile)
-    patch.setattr(device, "host_caches", lambda: CACHES)

@@ -4,5 +4,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# The packages and tests of this tree, not of an installation.
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+# The packages of this tree, not of an installation, and what its tests share.
+PATHS = [str(ROOT), str(ROOT / "tests/lib")]
+sys.path[:0] = PATHS

@@ -1,10 +1,10 @@
-"""Random networks of real blocks, compiled as users do: tests/block_case.py."""
+"""Random networks of real blocks, compiled as users do: support/blocks/case.py."""
 
 from __future__ import annotations
 
-from block_case import wrong
-from block_reducer import Part, whole
-from random_case import describe
+from support.blocks.case import wrong
+from support.blocks.reducer import Part, whole
+from support.random_graphs.case import describe
 
 from . import sample
 

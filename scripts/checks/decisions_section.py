@@ -1,11 +1,11 @@
 """Random decisions for the kernels of random models, some pairs of them a case.
 
-What is legal is right within the usual bound, what is not has a reason: tests/decision_case.py.
+What is legal is right within the usual bound, what is not has a reason: support/decisions/case.py.
 """
 
 from __future__ import annotations
 
-from decision_case import wrong
+from support.decisions.case import wrong
 
 from . import sample
 

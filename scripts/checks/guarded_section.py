@@ -1,16 +1,16 @@
-"""Each kernel between guard pages, of random models and the small zoo: tests/guarded.py."""
+"""Kernels between guard pages, of random models and the small zoo: support/kernels/guarded.py."""
 
 from __future__ import annotations
 
 import random
 
 import zoo
-from block_reducer import whole
-from guarded import out_of_bounds
-from random_case import describe
-from random_graphs import random_graph
 
 import tvm_stitch
+from support.blocks.reducer import whole
+from support.kernels.guarded import out_of_bounds
+from support.random_graphs.case import describe
+from support.random_graphs.graphs import random_graph
 
 from . import sample
 

@@ -1,8 +1,8 @@
-"""Models that are broken in bytes or in structure: tests/hostile_case.py."""
+"""Models that are broken in bytes or in structure: support/hostile/case.py."""
 
 from __future__ import annotations
 
-from hostile_case import outcome
+from support.hostile.case import outcome
 
 from . import sample
 

@@ -1,10 +1,10 @@
-"""Every stitched subgraph in every option set, rank, extent and dtype: tests/stitch_case.py."""
+"""Every subgraph in each option set, rank, extent and dtype: support/kernels/stitch_case.py."""
 
 from __future__ import annotations
 
 import functools
 
-import stitch_case
+from support.kernels import stitch_case
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """Mutations of planner, analysis and emission: each is found by `verify`, and by a test of CI.
 
-Each runs in processes of its own: tests/mutation_table.py, tests/mutation_case.py.
+Each runs in processes of its own: support/mutations/table.py, support/mutations/case.py.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-from mutation_table import MUTATIONS
-from mutations import Mutation
+from support.mutations.mutation import Mutation
+from support.mutations.table import MUTATIONS
 
-from . import ROOT
+from . import PATHS, ROOT
 
-TESTS = ROOT / "tests"
 _FAILED = 1  # pytest's exit code where tests ran and some failed
 
 
@@ -26,7 +24,7 @@ def cases(_seed: int) -> list[str]:
 
 def run(case: str) -> dict:
     mutation = MUTATIONS[case]
-    verified = _python(TESTS / "mutation_case.py", case)
+    verified = _python("-m", "support.mutations.case", case)
     if verified.returncode != 0:
         return {"wrong": verified.stderr.strip().splitlines()[-1:] or ["it died"]}
     found = json.loads(verified.stdout)
@@ -36,7 +34,7 @@ def run(case: str) -> dict:
 
 def _missed(name: str, mutation: Mutation) -> list[str]:
     """Return what is wrong if the mutation's test does not fail under it, or does without."""
-    command = ("-m", "pytest", "-q", "-p", "mutations", mutation.test)
+    command = ("-m", "pytest", "-q", "-p", "support.mutations.mutation", mutation.test)
     tested = _python(*command, MUTATION=name)
     if tested.returncode != _FAILED:
         return [f"{mutation.test} does not fail: {tested.stdout.strip().splitlines()[-1:]}"]
@@ -45,8 +43,8 @@ def _missed(name: str, mutation: Mutation) -> list[str]:
     return []
 
 
-def _python(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess:
-    paths = [str(ROOT), str(TESTS), os.environ.get("PYTHONPATH", "")]
+def _python(*arguments: str, **variables: str) -> subprocess.CompletedProcess:
+    paths = [*PATHS, str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **variables}
     command = [sys.executable, *arguments]
     return subprocess.run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from random_case import random_plans
+from support.random_graphs.case import random_plans
 
 from . import random_section, sample
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import random
 
-from random_case import all_parallel, describe, mismatches, run_graph
-from random_graphs import random_graph
+from support.random_graphs.case import all_parallel, describe, mismatches, run_graph
+from support.random_graphs.graphs import random_graph
 
 from . import sample
 

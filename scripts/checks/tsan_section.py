@@ -1,8 +1,8 @@
-"""The pool under ThreadSanitizer, in orders drawn from seeds: tests/native/pool_main.cc."""
+"""The pool under ThreadSanitizer, in orders drawn from seeds: support/native/pool_main.cc."""
 
 from __future__ import annotations
 
-import pool_driver
+from support.native import pool_driver
 
 from . import sample
 

@@ -1,0 +1,1 @@
+"""Random networks of real blocks, with their answers."""

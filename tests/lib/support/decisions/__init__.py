@@ -1,0 +1,1 @@
+"""Random decisions in place of the cost model's, and random devices."""

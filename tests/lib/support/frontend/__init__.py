@@ -1,0 +1,1 @@
+"""Models of one operator, against ONNX Runtime."""

@@ -1,0 +1,1 @@
+"""Broken models, made from right ones."""

@@ -1,0 +1,1 @@
+"""Kernels: how they are made, read and run, and what they must show."""

@@ -1,0 +1,1 @@
+"""Functions of ours made wrong, which `verify` and a test must find."""

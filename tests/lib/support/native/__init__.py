@@ -1,0 +1,1 @@
+"""The pool in a process without Python."""

@@ -1,0 +1,1 @@
+"""Random ONNX graphs with their NumPy answers."""

@@ -1,0 +1,160 @@
+"""check_all.py runs its cases in workers, survives their death, and records what it ran on."""
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from checks import ROOT, crew, record, sample
+
+SCRIPT = ROOT / "scripts/check_all.py"
+
+
+def check_all(*arguments):
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_record_says_what_ran_where(tmp_path):
+    path = tmp_path / "record.json"
+    done = check_all("--only", "random", "--first", 3, "--seed", 5, "--allow-dirty", "-o", path)
+    assert done.returncode == 0, done.stderr
+    assert "--seed 5" in done.stdout
+    written = json.loads(path.read_text())
+    assert written["commit"] == record.commit()
+    assert written["machine"]["cpus"] >= 1
+    assert "apache-tvm" in written["versions"]
+    section = written["sections"]["random"]
+    assert (section["cases"], section["ran"], section["wrong"]) == (3, 3, {})
+    (run,) = section["runs"]
+    assert (run["seed"], run["ran"], run["commit"]) == (5, 3, written["commit"])
+
+
+def test_an_unknown_section_is_bad_usage():
+    done = check_all("--only", "everything")
+    assert done.returncode == 2
+    assert "use models, matrix, random, plans" in done.stderr
+
+
+def test_a_case_that_raises_answers_with_its_traceback():
+    worker = crew.Worker("random")
+    assert "ValueError" in worker.run("no seed")["error"]
+    assert worker.run("7") == {"wrong": []}
+    worker.stop()
+
+
+def test_a_case_that_does_not_end_is_wrong_and_the_next_one_runs(monkeypatch):
+    worker = crew.Worker("random")
+    worker.run("no seed")
+    with monkeypatch.context() as patch:
+        patch.setattr(crew, "MOST_SECONDS", 0.0)
+        assert "no answer within 0 seconds" in worker.run("7")["error"]
+    assert worker.run("7") == {"wrong": []}
+    worker.stop()
+
+
+def test_a_case_that_kills_its_process_is_wrong_and_the_next_one_runs():
+    worker = crew.Worker("random")
+    worker.run("no seed")
+    worker._process.kill()
+    assert "died with exit code -9" in worker.run("7")["error"]
+    assert worker.run("7") == {"wrong": []}
+    worker.stop()
+
+
+def test_nothing_runs_after_the_deadline():
+    assert list(crew.run_cases("random", ["7", "8"], 2, time.monotonic())) == []
+
+
+FIXED = SimpleNamespace(cases=lambda _seed: [f"case {i}" for i in range(10)])
+DRAWN = SimpleNamespace(cases=lambda seed: sample.draw(10, seed))
+
+
+PLACE = {"commit": "a", "cpu": "b"}
+
+
+def ran(section, before, seed, count, rest=False):
+    """Return the record of a section after a run that its budget ended after `count` cases."""
+    numbers = {"seed": seed, "rest": rest, "cases": 10, "ran": count, "seconds": 1.0}
+    return sample.total(section, before, {**numbers, **PLACE, "wrong": {}, "measured": {}})
+
+
+def test_a_seed_says_which_cases_run_in_which_order():
+    cases = FIXED.cases(0)
+    assert sample.todo(cases, 1) == sample.todo(reversed(cases), 1) != sample.todo(cases, 2)
+    assert sorted(sample.todo(cases, 1)) == cases
+    assert sample.draw(10, 1) == sample.draw(10, 1)
+    assert not {*sample.draw(1000, 1)} & {*sample.draw(1000, 2)}
+    assert len({sample.new_seed() for _ in range(10)}) == 10
+
+
+def test_every_case_has_the_same_chance_in_a_part_of_a_run():
+    firsts = Counter(case for seed in range(2000) for case in sample.todo(FIXED.cases(0), seed)[:3])
+    assert all(500 < firsts[case] < 700 for case in FIXED.cases(0))
+
+
+def test_a_wrong_case_that_is_run_again_is_what_it_was_then():
+    run = {"seed": 1, "rest": False, "cases": 10, "ran": 10, "seconds": 1.0, **PLACE}
+    wrong = {"a": {"wrong": ["x"]}, "b": {"wrong": ["y"]}, "c": {"wrong": ["z"]}}
+    before = sample.total(FIXED, {}, {**run, "wrong": wrong, "measured": {}})
+    again = {**run, "ran": 2, "again": ["a", "b"], "wrong": {"b": {"wrong": ["new"]}}}
+    record = sample.total(FIXED, before, {**again, "measured": {}})
+    assert record["wrong"] == {"b": {"wrong": ["new"]}, "c": {"wrong": ["z"]}}
+    assert record["ran"] == record["cases"] == 10
+    assert [run.get("again") for run in record["runs"]] == [None, ["a", "b"]]
+
+
+@pytest.mark.parametrize("section", [FIXED, DRAWN], ids=["fixed", "drawn"])
+def test_the_rest_of_several_parts_is_the_whole(section):
+    record = {}
+    for seed, count in ((1, 4), (2, 3), (3, 3)):
+        left = sample.todo(
+            section.cases(seed), seed, sample.done_by(section, record.get("runs", ()))
+        )
+        assert len(left) == 10 - record.get("ran", 0)
+        record = ran(section, record, seed, count, rest=True)
+    assert (record["cases"], record["ran"], record["seconds"]) == (10, 10, 3.0)
+
+
+def test_a_case_that_ran_twice_counts_once():
+    both = ran(FIXED, ran(FIXED, {}, 1, 6), 2, 6)
+    seen = {*sample.todo(FIXED.cases(1), 1)[:6], *sample.todo(FIXED.cases(2), 2)[:6]}
+    assert 6 < both["ran"] == len(seen) < 12
+    assert ran(DRAWN, ran(DRAWN, {}, 1, 6), 1, 4)["ran"] == 6
+    assert ran(DRAWN, ran(DRAWN, {}, 1, 6), 2, 6)["ran"] == 12
+
+
+def test_what_an_earlier_run_found_wrong_stays():
+    first = {"seed": 1, "rest": False, "cases": 10, "ran": 2, "seconds": 1.0, **PLACE}
+    first |= {"wrong": {"case 1": {"wrong": ["NaN"]}}, "measured": {"case 2": {"ms": 1}}}
+    record = ran(FIXED, sample.total(FIXED, {}, first), 2, 10)
+    assert list(record["wrong"]) == ["case 1"] and list(record["measured"]) == ["case 2"]
+
+
+def test_workers_take_the_first_cases_of_the_order(monkeypatch):
+    monkeypatch.setattr(crew.Worker, "run", lambda _worker, case: {"case": time.sleep(0.01)})
+    cases = [str(i) for i in range(100)]
+    taken = [case for case, _ in crew.run_cases("random", cases, 3, time.monotonic() + 0.1)]
+    assert 3 <= len(taken) < 100
+    assert {*taken} == {*cases[: len(taken)]}
+
+
+HEAD = {"commit": "a", "code": "b", "clean": True}
+
+
+@pytest.mark.parametrize(
+    ("head", "kept"),
+    [
+        pytest.param({**HEAD, "commit": "c"}, True, id="same-code"),
+        pytest.param({**HEAD, "code": "c"}, False, id="another-code"),
+        pytest.param({**HEAD, "clean": False}, False, id="dirty"),
+    ],
+)
+def test_sections_of_the_same_code_stay_in_the_record(tmp_path, head, kept):
+    path = tmp_path / "record.json"
+    record.write(path, HEAD, {"models": {}})
+    record.write(path, head, {"random": {}})
+    assert ("models" in json.loads(path.read_text())["sections"]) == kept

@@ -1,0 +1,27 @@
+"""What onnxsim would get wrong is left to the compiler."""
+
+import numpy as np
+from onnx import helper
+
+from support.frontend.case import FLOAT, model, run_stock
+from tvm_stitch.frontend import import_model
+
+
+def test_consecutive_reductions_drop_the_axes_they_name():
+    nodes = [
+        helper.make_node("ReduceMax", ["x", "outer"], ["m"], keepdims=1),
+        helper.make_node("ReduceMax", ["m", "inner"], ["y"], keepdims=0),
+    ]
+    axes = {"outer": np.array([0, 3]), "inner": np.array([-3, -1])}
+    imported = import_model(
+        model(nodes, {"x": (FLOAT, [5, 9, 3, 2])}, {"y": (FLOAT, [1, 3])}, axes)
+    )
+    x = np.random.default_rng(0).standard_normal((5, 9, 3, 2)).astype("f4")
+    (got,) = run_stock(imported, {"x": x})
+    np.testing.assert_array_equal(got, x.max((0, 3), keepdims=True).max((1, 3)))
+
+
+def test_a_softmax_of_single_elements_keeps_nan():
+    nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=1)]
+    imported = import_model(model(nodes, {"x": (FLOAT, [3, 1])}, {"y": (FLOAT, [3, 1])}))
+    assert "softmax" in imported.mod["main"].script()

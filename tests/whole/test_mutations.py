@@ -1,0 +1,51 @@
+"""What `verify` finds: mutations; scripts/check_all.py tries them all, and the tests on them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+import zoo
+
+import tvm_stitch
+from support import ROOT
+from support.mutations import models as mutation_models
+from support.mutations.case import judged
+from support.mutations.mutation import Mutation, mutated
+from support.mutations.table import MUTATIONS
+from tir_schedules.cpu.emit import combiners
+
+
+@pytest.mark.parametrize("name", ["identity", "first_reader"])
+def test_a_mutation_is_found_and_named(name):
+    answer = judged(MUTATIONS[name])
+    assert answer["wrong"] == [], answer["finding"]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS)
+def test_a_mutation_still_has_its_place_its_model_and_its_test(mutation: Mutation):
+    assert mutation.changed().__code__.co_code
+    assert callable(getattr(mutation_models, mutation.model))
+    path, _, test = mutation.test.partition("::")
+    name, _, _ = test.partition("[")
+    assert f"def {name}(" in (ROOT / path).read_text()
+
+
+def test_a_mutation_is_gone_behind_its_block():
+    right = combiners.identity.__code__
+    with mutated(MUTATIONS["identity"]):
+        assert combiners.identity.__code__ is not right
+    assert combiners.identity.__code__ is right
+
+
+# The mutations of these go unseen in the few random networks of CI.
+UNSEEN = ("long_attention", "masked_attention", "softmax_rows", "row_maxima", "chain")
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_a_model_of_a_mutation_gives_what_onnx_runtime_gives(name):
+    model = getattr(mutation_models, name)()
+    feeds = zoo.random_inputs(model, seed=1)
+    (got,) = tvm_stitch.compile(model, threads=2).run(feeds).values()
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
