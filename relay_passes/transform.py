@@ -7,7 +7,7 @@ from .memory.overwrite_operands import OverwriteOperands
 from .memory.plan_memory import PlanMemory
 from .rewrites.channels_last import ChannelsLast
 from .rewrites.fold_small import FoldSmallConstants
-from .rewrites.named_legalize import NamedLegalize
+from .rewrites.legalize.named_legalize import NamedLegalize
 from .rewrites.pack_weights import PackWeights
 from .rewrites.pointwise import PointwiseProducts
 from .rewrites.widen_sorts import WidenSorts

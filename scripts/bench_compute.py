@@ -19,7 +19,7 @@ from git_state import described_commit
 
 from tvm_stitch import targets
 from tvm_stitch.profiling.harness import Crew, compare
-from tvm_stitch.profiling.peers import OURS, Job
+from tvm_stitch.profiling.peer import OURS, Job
 from tvm_stitch.profiling.rounds import Pace
 from tvm_stitch.profiling.stats import geometric_mean
 from tvm_stitch.profiling.table import number

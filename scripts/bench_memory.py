@@ -26,7 +26,7 @@ from tvm_stitch import targets
 from tvm_stitch.errors import StitchError
 from tvm_stitch.profiling.child import last_error
 from tvm_stitch.profiling.harness import Crew, OursDied, compare
-from tvm_stitch.profiling.peers import AGAINST, OURS, Job
+from tvm_stitch.profiling.peer import AGAINST, OURS, Job
 from tvm_stitch.profiling.rounds import Pace
 
 ROOT = Path(__file__).resolve().parents[1]

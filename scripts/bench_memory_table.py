@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tvm_stitch.profiling.child import last_error
-from tvm_stitch.profiling.peers import LOWER_PRECISION, OURS, PEERS
+from tvm_stitch.profiling.peer import LOWER_PRECISION, OURS, PEERS
 from tvm_stitch.profiling.stats import geometric_mean
 from tvm_stitch.profiling.table import number
 

@@ -21,7 +21,7 @@ from git_state import described_commit
 
 from tvm_stitch import targets
 from tvm_stitch.profiling.harness import Crew, compare
-from tvm_stitch.profiling.peers import AGAINST, LOWER_PRECISION, OURS, Job
+from tvm_stitch.profiling.peer import AGAINST, LOWER_PRECISION, OURS, Job
 from tvm_stitch.profiling.rounds import Pace
 from tvm_stitch.profiling.stats import geometric_mean
 

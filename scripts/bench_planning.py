@@ -19,7 +19,7 @@ from tvm.relax import op
 
 from relay_passes.fusion.planner import StitchPlanner
 from relay_passes.graph.op_graph import OpGraph
-from relay_passes.rewrites.legalize import LEGALIZATIONS
+from relay_passes.rewrites.legalize.legalize import LEGALIZATIONS
 from tir_schedules.device import Device
 from tvm_stitch import targets
 

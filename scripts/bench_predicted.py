@@ -27,7 +27,7 @@ from tir_schedules.device import Device
 from tir_schedules.device.profile import Profile, load_profile
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
-from tvm_stitch.profiling.peers import OURS
+from tvm_stitch.profiling.peer import OURS
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs/results"
 

@@ -13,7 +13,7 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from tvm_stitch.frontend.load import load_structure
+from tvm_stitch.frontend.onnx_graph.load import load_structure
 from tvm_stitch.profiling.onnx_ops.table import jax_column, torch_column
 
 

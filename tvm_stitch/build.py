@@ -17,7 +17,7 @@ from tvm.target import Target
 
 from relay_passes.fusion.take_apart import NOTHING, Apart
 from relay_passes.policy import POLICY, Policy
-from relay_passes.rewrites.named_legalize import NotLegalized
+from relay_passes.rewrites.legalize.named_legalize import NotLegalized
 from tir_schedules.backend import device_of
 from tir_schedules.device import Device, llvm_features
 from tir_schedules.device.profile import Profile, ProfileError, load_profile, refuse_cpu

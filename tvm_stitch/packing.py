@@ -9,8 +9,8 @@ from tvm.ir import IRModule
 from relay_passes.policy import POLICY, LayoutPolicy
 from relay_passes.transform import ChannelsLast, PackWeights, PointwiseProducts
 from tir_schedules.device import Device
-from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.model import ImportedModel
+from tvm_stitch.frontend.relax_graph.fold_weights import fold_weights
 from tvm_stitch.frontend.to_relax import aligned
 from tvm_stitch.prepare import prepare_weights
 from tvm_stitch.steps import Step, Steps

@@ -11,8 +11,8 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_passes.rewrites.weights import static_shape
 from tir_schedules.fuel import spend
-from tvm_stitch.frontend.fold_weights import Layout
-from tvm_stitch.frontend.layout_step import LayoutStep, layout_step
+from tvm_stitch.frontend.relax_graph.fold_weights import Layout
+from tvm_stitch.frontend.relax_graph.layout_step import LayoutStep, layout_step
 from tvm_stitch.runtime.artifact import Prepared, prepare_name
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tvm.ir import IRModule
 
-from relay_passes.rewrites.named_legalize import REFUSALS, NamedLegalize
+from relay_passes.rewrites.legalize.named_legalize import REFUSALS, NamedLegalize
 from tvm_stitch.errors import StitchError
 
 Step = tuple[str, Callable[[IRModule], IRModule]]

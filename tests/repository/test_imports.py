@@ -70,10 +70,19 @@ def test_tir_schedules_needs_tvm_only():
 FLOORS = {
     "tir_schedules": [
         "kernel_ir", "analysis", "rewrites", "patterns", "device.profile", "device", "vector_math",
-        "fallback", "cpu.plan", "cpu.facts", "cpu.legal", "cpu.emit", "cpu.emit.attention",
-        "cpu.cost", "cpu.decide", "cpu.accept", "cpu",
+        "fallback", "cpu.plan", "cpu.facts", "cpu.facts.memory", "cpu.facts.products", "cpu.legal",
+        "cpu.emit.arithmetic", "cpu.emit.access", "cpu.emit", "cpu.emit.attention", "cpu.cost",
+        "cpu.decide.products", "cpu.decide.tiles", "cpu.decide.traffic", "cpu.decide.attention",
+        "cpu.decide", "cpu.accept", "cpu",
     ],
-    "relay_passes": ["graph", "explorer", "cost", "rewrites", "fusion", "memory"],
+    "relay_passes": [
+        "graph", "explorer", "cost", "rewrites", "rewrites.legalize", "fusion", "memory",
+    ],
+    "tvm_stitch": [
+        "runtime", "frontend.onnx_graph", "frontend.rewrites", "frontend.relax_graph",
+        "frontend.torch_ops", "frontend", "verification.samples", "verification.operators",
+        "verification", "profiling", "profiling.onnx_ops", "profiling.peers", "cli",
+    ],
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from support.mutations import models as mutation_models
 from support.mutations.case import judged
 from support.mutations.mutation import Mutation, mutated
 from support.mutations.table import MUTATIONS
-from tir_schedules.cpu.emit import combiners
+from tir_schedules.cpu.emit.arithmetic import combiners
 
 
 @pytest.mark.parametrize("name", ["identity", "first_reader"])

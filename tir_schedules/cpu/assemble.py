@@ -8,13 +8,13 @@ from tvm import ir, s_tir, tirx
 
 from ..analysis.iteration_space import Atom
 from ..kernel_ir.expr import Tensor
+from .emit.access.storage import Storage
+from .emit.access.streamed_stores import import_code
+from .emit.arithmetic.expr import INDEX
 from .emit.attention.streaming import emit_streaming
 from .emit.cross_tile_reduce import emit_combine
-from .emit.expr import INDEX
 from .emit.loop_nest import NestEmitter
 from .emit.nest import Nest, sequence
-from .emit.storage import Storage
-from .emit.streamed_stores import import_code
 from .emit.tiles import over_tiles, tasks_loop, tile_position
 from .plan.kernel_plan import Guard, LoopNest, Phase, Plan
 

@@ -25,12 +25,12 @@ from .cost.levels import level_of, read_ns_per_byte
 from .cost.streaming_latency import estimate_any
 from .decide.decision_space import DecisionSpace
 from .decide.planner import runs_serial
-from .decide.product_tiles import depth_block
-from .decide.row_blocks import registers_across, wide_lanes
-from .facts.overwrite import refuse_overwrite
-from .facts.register_file import LANE_REGISTERS, most_rows
-from .facts.register_tile import lanes_of, panel_lanes
-from .facts.row_chains import row_chain
+from .decide.products.product_tiles import depth_block
+from .decide.products.row_blocks import registers_across, wide_lanes
+from .facts.memory.overwrite import refuse_overwrite
+from .facts.products.register_file import LANE_REGISTERS, most_rows
+from .facts.products.register_tile import lanes_of, panel_lanes
+from .facts.products.row_chains import row_chain
 from .plan.decisions import Decisions
 from .plan.kernel_plan import Plan
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from ..kernel_ir.expr import NEVER_ABOVE_ZERO, Axis, AxisRef, Expr, Load, Op, Tensor, transform
+from ..kernel_ir.expr import (
+    NEVER_ABOVE_ZERO,
+    Axis,
+    AxisRef,
+    Expr,
+    Load,
+    Op,
+    Tensor,
+    transform,
+)
 from ..kernel_ir.stage import Kernel, Stage
 
 

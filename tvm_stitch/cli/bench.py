@@ -12,7 +12,7 @@ from tvm_stitch.cli.options import add_compile_options, parse_count, parse_secon
 from tvm_stitch.errors import StitchError
 from tvm_stitch.profiling.harness import Crew, Row, compare
 from tvm_stitch.profiling.inputs import random_inputs
-from tvm_stitch.profiling.peers import AGAINST, OURS, PEERS, Job
+from tvm_stitch.profiling.peer import AGAINST, OURS, PEERS, Job
 from tvm_stitch.profiling.table import render
 from tvm_stitch.runtime.artifact import atomically, check_writable
 

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.graph import Graph
-from tvm_stitch.frontend.relax_values import Values, op_name
+from tvm_stitch.frontend.onnx_graph.graph import Graph
+from tvm_stitch.frontend.relax_graph.values import Values, op_name
 
 _OF_RELAX = ("relax.divide", "relax.floor_divide", "relax.mod", "relax.floor_mod")
 

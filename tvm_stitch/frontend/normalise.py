@@ -14,11 +14,11 @@ import onnx
 from tir_schedules.fuel import spend
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.divisors import check_divisor
-from tvm_stitch.frontend.fold import Folder
-from tvm_stitch.frontend.graph import Graph
-from tvm_stitch.frontend.infer import infer_node, type_proto, value_type
-from tvm_stitch.frontend.limits import check_size
-from tvm_stitch.frontend.node_rules import check_node
+from tvm_stitch.frontend.onnx_graph.fold import Folder
+from tvm_stitch.frontend.onnx_graph.graph import Graph
+from tvm_stitch.frontend.onnx_graph.infer import infer_node, type_proto, value_type
+from tvm_stitch.frontend.onnx_graph.limits import check_size
+from tvm_stitch.frontend.onnx_graph.node_rules import check_node
 
 # The second is of a type that the operator does not have, such as a Cast to a complex number.
 TYPE_ERRORS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)

@@ -9,19 +9,19 @@ from pathlib import Path
 import onnx
 
 from tvm_stitch.frontend.bounds import bound_indices
-from tvm_stitch.frontend.calls import check_calls
-from tvm_stitch.frontend.dedupe import share_constants
-from tvm_stitch.frontend.graph import read_graph
-from tvm_stitch.frontend.load import load_structure
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.normalise import normalise
+from tvm_stitch.frontend.onnx_graph.calls import check_calls
+from tvm_stitch.frontend.onnx_graph.dedupe import share_constants
+from tvm_stitch.frontend.onnx_graph.graph import read_graph
+from tvm_stitch.frontend.onnx_graph.load import load_structure
+from tvm_stitch.frontend.onnx_graph.sound import check_sound
+from tvm_stitch.frontend.onnx_graph.tensors import TensorReader
 from tvm_stitch.frontend.operators import check_operators
 from tvm_stitch.frontend.rewrites import OPTIONAL, REWRITES
 from tvm_stitch.frontend.rewrites.group_normalization import replace_deprecated
 from tvm_stitch.frontend.shapes import bind_shapes
-from tvm_stitch.frontend.sound import check_sound
 from tvm_stitch.frontend.structure import check_structure, inline_functions, simplify
-from tvm_stitch.frontend.tensors import TensorReader
 from tvm_stitch.frontend.to_relax import to_relax
 
 

@@ -8,7 +8,7 @@ import onnx
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.graph import DEFAULT_DOMAINS, Graph, bodies
+from tvm_stitch.frontend.onnx_graph.graph import DEFAULT_DOMAINS, Graph, bodies
 from tvm_stitch.frontend.rewrites import REWRITTEN_OPS
 
 OLDEST_OPSET = 7  # broadcasting became NumPy's

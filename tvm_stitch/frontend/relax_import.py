@@ -11,14 +11,14 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.divisors import check_divisions
-from tvm_stitch.frontend.fold_batch_norm import fold_batch_norm
-from tvm_stitch.frontend.fold_scales import fold_scales
-from tvm_stitch.frontend.fold_weights import fold_weights
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.origins import name_bindings
-from tvm_stitch.frontend.relax_bounds import bound_inputs
-from tvm_stitch.frontend.relax_sizes import check_sizes
-from tvm_stitch.frontend.relax_values import Values
+from tvm_stitch.frontend.relax_graph.bounds import bound_inputs
+from tvm_stitch.frontend.relax_graph.fold_batch_norm import fold_batch_norm
+from tvm_stitch.frontend.relax_graph.fold_scales import fold_scales
+from tvm_stitch.frontend.relax_graph.fold_weights import fold_weights
+from tvm_stitch.frontend.relax_graph.sizes import check_sizes
+from tvm_stitch.frontend.relax_graph.values import Values
 from tvm_stitch.frontend.shapes import check_requested
 from tvm_stitch.frontend.to_relax import (
     CONSTANT_INTEGERS,

@@ -8,9 +8,9 @@ from numbers import Integral
 import onnx
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.graph import Graph
-from tvm_stitch.frontend.limits import check_size
-from tvm_stitch.frontend.tensors import dtype_of
+from tvm_stitch.frontend.onnx_graph.graph import Graph
+from tvm_stitch.frontend.onnx_graph.limits import check_size
+from tvm_stitch.frontend.onnx_graph.tensors import dtype_of
 
 
 def check_requested(shapes: Mapping[str, Sequence] | None, names: Sequence[str]) -> dict:

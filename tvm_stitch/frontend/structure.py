@@ -13,7 +13,7 @@ import onnx
 import onnx.inliner
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.graph import Graph, take_model, write_model
+from tvm_stitch.frontend.onnx_graph.graph import Graph, take_model, write_model
 from tvm_stitch.frontend.operators import has_body, has_converter
 from tvm_stitch.frontend.rewrites import REWRITTEN_OPS
 

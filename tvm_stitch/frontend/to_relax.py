@@ -15,15 +15,15 @@ from tvm import relax
 from tvm.ir import IRModule
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
-from relay_passes.rewrites.named_legalize import REFUSALS
+from relay_passes.rewrites.legalize.named_legalize import REFUSALS
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.dedupe import rename_inputs
-from tvm_stitch.frontend.fold_scales import fold_scales
-from tvm_stitch.frontend.fold_weights import fold_weights
-from tvm_stitch.frontend.graph import Graph, consumed, has_input, write_model
 from tvm_stitch.frontend.model import ImportedModel, TensorSpec
+from tvm_stitch.frontend.onnx_graph.dedupe import rename_inputs
+from tvm_stitch.frontend.onnx_graph.graph import Graph, consumed, has_input, write_model
 from tvm_stitch.frontend.origins import name_bindings
-from tvm_stitch.frontend.relax_sizes import check_sizes
+from tvm_stitch.frontend.relax_graph.fold_scales import fold_scales
+from tvm_stitch.frontend.relax_graph.fold_weights import fold_weights
+from tvm_stitch.frontend.relax_graph.sizes import check_sizes
 
 # Inputs that the importer reads as values, not as tensors.
 VALUE_INPUTS = {

@@ -16,13 +16,13 @@ from torch.export.graph_signature import InputKind
 from tvm import relax
 from tvm.relax.frontend.torch import exported_program_translator
 
-from relay_passes.rewrites.named_legalize import REFUSALS
+from relay_passes.rewrites.legalize.named_legalize import REFUSALS
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.relax_import import finish
 from tvm_stitch.frontend.to_relax import output_types
-from tvm_stitch.frontend.torch_arithmetic import ARITHMETIC, binary, name_of, unary
-from tvm_stitch.frontend.torch_indexing import INDEXING
+from tvm_stitch.frontend.torch_ops.arithmetic import ARITHMETIC, binary, name_of, unary
+from tvm_stitch.frontend.torch_ops.indexing import INDEXING
 
 Convert = Callable[[fx.Node], relax.Expr]
 

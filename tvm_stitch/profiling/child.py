@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from .peers import Peer
+from .peer import Peer
 
 _REASON_CHARS = 200
 _MALLOC = (

@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import StitchError
 from . import arrays
 from .child import Child, Died
-from .peers import OURS, PEERS, Job
+from .peer import OURS, PEERS, Job
 from .rounds import Pace, Player, play
 from .simplified import forget
 from .stats import Timing, difference, summarize

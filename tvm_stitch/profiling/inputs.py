@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from ..errors import StitchError
-from ..frontend.load import load_structure
+from ..frontend.onnx_graph.load import load_structure
 
 _PASSED_ON = {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Transpose", "Flatten"}
 _UNKNOWN_BOUND = 2

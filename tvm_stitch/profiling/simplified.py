@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnx
 
-from .peers import CannotRun, Job
+from .peer import CannotRun, Job
 
 NAME = "simplified.onnx"
 _IN_FILE_BYTES = 1 << 20

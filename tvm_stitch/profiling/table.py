@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from .harness import Row
-from .peers import LOWER_PRECISION, OURS
+from .peer import LOWER_PRECISION, OURS
 from .stats import Timing
 
 _HEADER = ("peer", "median us", "min", "quartiles", "calls", "vs ours", "run() us", "max diff")

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import StitchError
 from . import arrays
-from .peers import PEERS, CannotRun, Job
+from .peer import PEERS, CannotRun, Job
 
 _PR_SET_PDEATHSIG = 1
 _FIRST_RUN_SLOW_NS = 1_000_000_000

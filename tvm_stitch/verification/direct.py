@@ -11,7 +11,7 @@ from tvm import tirx
 
 from tvm_stitch.runtime.buffers import view
 from tvm_stitch.runtime.dtypes import numpy_dtype
-from tvm_stitch.verification.poison import poison, poison_thread, workspaces_of
+from tvm_stitch.verification.samples.poison import poison, poison_thread, workspaces_of
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tvm_stitch.verification.adversarial import Kind, adversarial
 from tvm_stitch.verification.compiled import Compiled, Operator
-from tvm_stitch.verification.poison import LARGE
 from tvm_stitch.verification.program import Step
 from tvm_stitch.verification.recorder import Call, Recorder
 from tvm_stitch.verification.reference import References
 from tvm_stitch.verification.reproducer import Case, write_case
+from tvm_stitch.verification.samples.adversarial import Kind, adversarial
+from tvm_stitch.verification.samples.poison import LARGE
 from tvm_stitch.verification.trial import Arrays, compare, differences, try_kernel
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from tvm_stitch.runtime.buffers import data_pointer, view
 from tvm_stitch.runtime.dtypes import numpy_dtype
 from tvm_stitch.runtime.model import Model
-from tvm_stitch.verification.poison import NAN, poison
 from tvm_stitch.verification.program import Program, Step, Value
+from tvm_stitch.verification.samples.poison import NAN, poison
 
 _CONDITION = "vm.builtin.read_if_cond"
 

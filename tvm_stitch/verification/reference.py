@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import IRModule
 
-from tvm_stitch.verification.ops import Arrays, Operators
+from tvm_stitch.verification.operators.ops import Arrays, Operators
 from tvm_stitch.verification.program import (
     Program,
     Step,

@@ -8,8 +8,8 @@ import numpy as np
 
 from tvm_stitch.verification.direct import DirectKernel
 from tvm_stitch.verification.judge import worst_of
-from tvm_stitch.verification.poison import LARGE, NAN
 from tvm_stitch.verification.reference import References
+from tvm_stitch.verification.samples.poison import LARGE, NAN
 
 Arrays = list[np.ndarray]
 

@@ -17,8 +17,8 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.verification.bisect import find_rewrite
 from tvm_stitch.verification.compiled import compiled_of
-from tvm_stitch.verification.inputs import given_inputs
 from tvm_stitch.verification.kernels import Checked, Finding, KernelChecker
+from tvm_stitch.verification.samples.inputs import given_inputs
 from tvm_stitch.verification.whole import CannotTell, Expected, WholeModel
 from tvm_stitch.verification.wiring import Rewired
 

@@ -15,7 +15,7 @@ from tvm.target import Target
 from tvm_stitch.runtime.buffers import view
 from tvm_stitch.runtime.dtypes import numpy_dtype
 from tvm_stitch.verification.judge import worst_of
-from tvm_stitch.verification.ops import Arrays, Operators
+from tvm_stitch.verification.operators.ops import Arrays, Operators
 from tvm_stitch.verification.program import (
     Program,
     Step,

@@ -22,8 +22,8 @@ from support.kernels.tir import assert_stitched
 from tir_schedules.analysis.kernel_facts import COMPUTE
 from tir_schedules.cpu.accept.acceptance import accepted_plan
 from tir_schedules.cpu.cost.core_transfer import fresh_ns, handover_ns
-from tir_schedules.cpu.decide.row_blocks import rows_of
-from tir_schedules.cpu.decide.row_chains import row_chain
+from tir_schedules.cpu.decide.products.row_blocks import rows_of
+from tir_schedules.cpu.decide.products.row_chains import row_chain
 from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.kernel_ir.stage import Kernel
 from tvm_stitch import pipeline, targets

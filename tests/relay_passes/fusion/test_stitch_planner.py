@@ -22,7 +22,7 @@ from relay_passes.graph.fusion_plan import FusionPlan
 from relay_passes.graph.group import Group
 from relay_passes.graph.op_graph import OpGraph
 from relay_passes.policy import POLICY
-from relay_passes.rewrites.legalize import LEGALIZATIONS
+from relay_passes.rewrites.legalize.legalize import LEGALIZATIONS
 from support.fusion_plans import SHAPE, graph_of, names, outer_product_read_twice, planned
 from support.kernels import stitch_case as sc
 from support.models import relax_models as rm

@@ -13,7 +13,7 @@ from tvm.ir import IRModule
 from tvm.relax import op
 from tvm.script import tirx as T
 
-from relay_passes.rewrites.legalize import LEGALIZATIONS
+from relay_passes.rewrites.legalize.legalize import LEGALIZATIONS
 from support.kernels import memory
 from support.models.relax_models import module
 from tir_schedules.fallback.bounded import bounded

@@ -11,7 +11,7 @@ from tvm import relax
 
 import tvm_stitch
 from tvm_stitch.frontend import import_model
-from tvm_stitch.frontend.fold_scales import fold_scales
+from tvm_stitch.frontend.relax_graph.fold_scales import fold_scales
 
 RNG = np.random.default_rng(5)
 
@@ -212,7 +212,7 @@ def test_leaves_what_cannot_be_folded_or_would_be_stored_twice(kind):
 def test_leaves_numbers_that_the_weight_cannot_hold(dtype, weight, scale, reason, caplog):
     g = Graph((5, 4), dtype=dtype)
     w, s = g.weight(4, 6, value=weight), g.weight(6, value=scale)
-    with caplog.at_level(logging.DEBUG, "tvm_stitch.frontend.fold_scales"):
+    with caplog.at_level(logging.DEBUG, "tvm_stitch.frontend.relax_graph.fold_scales"):
         main, (after, _) = g.fold(lambda emit: [one_scale(emit, g.inputs[0], w, s)])
     assert after.same_as(main)
     assert reason in caplog.text

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
-from tvm_stitch.frontend.fold_weights import fold_weights
+from tvm_stitch.frontend.relax_graph.fold_weights import fold_weights
 
 
 def padded_product(columns: int, extra: int) -> relax.Function:

@@ -22,7 +22,8 @@ from tvm_stitch.profiling import arrays
 from tvm_stitch.profiling.child import Child, Died
 from tvm_stitch.profiling.harness import Crew, Row, compare
 from tvm_stitch.profiling.inputs import random_inputs
-from tvm_stitch.profiling.peers import PEERS, Job, Peer, peak
+from tvm_stitch.profiling.peer import PEERS, Job, Peer
+from tvm_stitch.profiling.peers import peak
 from tvm_stitch.profiling.rounds import Pace, Player, play
 from tvm_stitch.profiling.stats import Timing, difference, geometric_mean, summarize
 from tvm_stitch.profiling.table import render

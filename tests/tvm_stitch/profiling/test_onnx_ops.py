@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 
 from tvm_stitch.profiling.onnx_ops.graph import read
 from tvm_stitch.profiling.onnx_ops.table import jax_column, torch_column
-from tvm_stitch.profiling.peers import CannotRun
+from tvm_stitch.profiling.peer import CannotRun
 
 OPSET = 18
 rng = np.random.default_rng(0)

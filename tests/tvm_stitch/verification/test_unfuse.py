@@ -16,7 +16,7 @@ from support.fusion_plans import names, outer_product_read_twice, planned
 from support.kernels import stitch_case as sc
 from support.models.runtime import linear, linear_reference
 from tir_schedules.cpu import template
-from tir_schedules.cpu.emit import expr as emit_expr
+from tir_schedules.cpu.emit.arithmetic import expr as emit_expr
 from tvm_stitch.cli import main
 from tvm_stitch.report import Report
 

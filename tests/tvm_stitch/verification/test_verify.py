@@ -14,7 +14,7 @@ from zoo.graph import Graph
 import tvm_stitch
 from relay_passes.memory import lifetimes, plan_memory
 from support.models.runtime import linear
-from tir_schedules.cpu.emit import expr as emit_expr
+from tir_schedules.cpu.emit.arithmetic import expr as emit_expr
 from tvm_stitch.cli import main
 from tvm_stitch.verification import replay
 

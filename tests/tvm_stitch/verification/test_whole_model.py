@@ -15,7 +15,7 @@ import tvm_stitch
 from relay_passes.rewrites import fold_small
 from support.models import relax_models as rm
 from support.models.runtime import linear, onnx_model
-from tvm_stitch.frontend import fold_scales
+from tvm_stitch.frontend.relax_graph import fold_scales
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.verification.kernels import Finding
 from tvm_stitch.verification.verification import Verification

@@ -7,7 +7,7 @@ from ...device import LINE_BYTES, Device
 from ...kernel_ir.expr import dtype_bytes
 from ..cost.beyond_cache import streaming_inputs
 from ..facts.padding import bounds_of, padding_of
-from ..facts.register_tile import register_tile
+from ..facts.products.register_tile import register_tile
 from ..plan.kernel_plan import LoopNest, Phase, Plan
 
 _SHORT = 16  # a contiguous axis below this extent may stay scalar

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...analysis.iteration_space import Access
 from ...device import Device
 from ...kernel_ir.expr import Tensor
-from ..facts.register_tile import register_tile
+from ..facts.products.register_tile import register_tile
 from ..plan.kernel_plan import Phase, Plan
 from .levels import level_of, read_ns_per_byte
 

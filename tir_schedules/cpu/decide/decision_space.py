@@ -14,8 +14,8 @@ from typing import Any
 
 from ...decisions import knobs, variant, with_knob
 from ...device import Device
+from ..facts.memory.streamed_stores import may_stream
 from ..facts.reading import Reading
-from ..facts.streamed_stores import may_stream
 from ..plan.decisions import (
     PRODUCT,
     WINDOW,
@@ -25,10 +25,10 @@ from ..plan.decisions import (
     NestDecisions,
     PhaseDecisions,
 )
+from ..plan.forms import Form, forms
 from ..plan.kernel_plan import Phase, Plan
 from ..plan.memory import TO_L1, TO_L2
 from ..plan.record import decisions_of
-from .forms import Form, forms
 from .planner import plan_reading
 from .settle import settled
 

@@ -12,20 +12,20 @@ from dataclasses import replace
 from ...analysis.iteration_space import Atom, Node, Space
 from ...device import Device
 from ..facts import guards
-from ..facts.epilogues import is_of_product
 from ..facts.nest_order import is_at_same_point, keeps_accumulators
 from ..facts.padding import padding_of
-from ..facts.register_tile import lanes_of, register_tile, runs_on
+from ..facts.products.epilogues import is_of_product
+from ..facts.products.register_tile import lanes_of, register_tile, runs_on
 from ..facts.transposed import lanes_across, sides
 from ..facts.vectors import lanes_for, vector_atom
 from ..facts.windows import window_of
 from ..legal.nests import refuse_register_tile, refuse_transposed, refuse_window
+from ..plan.forms import USUAL, Form
 from ..plan.kernel_plan import LoopNest, Phase
-from .epilogues import with_epilogues
-from .forms import USUAL, Form
-from .row_blocks import rows_of
-from .row_packing import with_rows_apart
-from .window_rows import window_rows
+from .products.epilogues import with_epilogues
+from .products.row_blocks import rows_of
+from .products.row_packing import with_rows_apart
+from .products.window_rows import window_rows
 
 # Outputs are often as far apart as a page is wide, so their lines meet in one set of L1.
 _MOST_STREAMS = 2

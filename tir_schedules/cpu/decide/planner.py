@@ -18,17 +18,17 @@ from ...kernel_ir.stage import Kernel
 from ..cost.latency import alone_ns
 from ..cost.limits import most_tasks, region_ns, tile_limit
 from ..cost.strips import extra_ns
-from ..facts.layout import combine_phase, cross_phase, tile_bytes
+from ..facts.memory.layout import combine_phase, cross_phase, tile_bytes
+from ..facts.products.register_tile import register_tile
+from ..facts.products.row_chains import row_chain
 from ..facts.reading import Reading
-from ..facts.register_tile import register_tile
-from ..facts.row_chains import row_chain
+from ..plan.forms import APART, JUDGED, PHASES, STREAMING, TOGETHER, USUAL, Form
 from ..plan.kernel_plan import Guard, Phase, Plan
-from .forms import APART, JUDGED, PHASES, STREAMING, TOGETHER, USUAL, Form
+from .attention.streaming_planner import plan_streaming
 from .loop_nests import group_loops
-from .streamed_stores import streamed_results
-from .streaming_planner import plan_streaming
-from .tile_sharing import shared_tiles
-from .tiling import Tiling, choose_tiling
+from .tiles.tile_sharing import shared_tiles
+from .tiles.tiling import Tiling, choose_tiling
+from .traffic.streamed_stores import streamed_results
 
 
 def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:

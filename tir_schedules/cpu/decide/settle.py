@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from ...device import Device
 from ..cost.beyond_cache import streaming_inputs
-from ..facts.deinterleave import deinterleave_of
 from ..facts.division import by_reciprocal
-from ..facts.next_tile import sweeper
+from ..facts.memory.deinterleave import deinterleave_of
+from ..facts.memory.next_tile import sweeper
 from ..plan.kernel_plan import Guard, LoopNest, Phase, Plan
 from ..plan.memory import Fetch, NextTilePrefetch
-from .next_tile_prefetch import next_tile_prefetches
-from .prefetch import fetches
-from .tile_sharing import shared_tiles
+from .tiles.tile_sharing import shared_tiles
+from .traffic.next_tile_prefetch import next_tile_prefetches
+from .traffic.prefetch import fetches
 
 
 def settled(plan: Plan, device: Device) -> Plan:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tvm import ir, tirx
 
 from ..plan.kernel_plan import LoopNest
-from .combiners import combine, identity
-from .expr import INDEX, cast
-from .storage import Storage, total
+from .access.storage import Storage, total
+from .arithmetic.combiners import combine, identity
+from .arithmetic.expr import INDEX, cast
 
 
 def emit_combine(group: LoopNest, storage: Storage) -> tirx.Stmt:

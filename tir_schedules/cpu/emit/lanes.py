@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from tvm import ir, tirx
 
 from ..facts.vectors import halves
-from .expr import INDEX
+from .access.storage import total
+from .arithmetic.expr import INDEX
 from .nest import sequence
-from .storage import total
 
 Stmts = list[tirx.Stmt]
 

@@ -12,7 +12,8 @@ from ...analysis.iteration_space import Atom
 from ...kernel_ir.expr import Tensor
 from ..facts import guards
 from ..facts.vectors import halves
-from .expr import INDEX
+from .access.storage import total
+from .arithmetic.expr import INDEX
 from .nest import Nest, Reduce, sequence
 from .next_tile_prefetch import prefetching_steps
 from .point import PointEmitter
@@ -25,7 +26,6 @@ from .reduce import (
     open_nested,
 )
 from .row_packing import packed_steps
-from .storage import total
 from .taps import guarded, known_bounds, one_by_one, window_taps
 from .transposed import emit_blocks
 from .transposed_stores import store_turned, stores_along

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from ...kernel_ir.stage import Reduction
-from .combiners import SUM, combine, identity
+from .arithmetic.combiners import SUM, combine, identity
 from .lanes import Stmts, each_lane, load, loop, store
 
 _CHOICE = ir.Op.get("prim.if_then_else")

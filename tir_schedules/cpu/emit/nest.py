@@ -12,8 +12,8 @@ from ..facts import guards
 from ..facts.nest_order import accumulation
 from ..facts.padding import padding_of
 from ..plan.kernel_plan import LoopNest, Phase
-from .expr import INDEX
-from .storage import Position, Storage, total
+from .access.storage import Position, Storage, total
+from .arithmetic.expr import INDEX
 
 _TERMS = 256  # of one running float sum: of 16,000 equal float32 terms it is off by 1.5e-4
 

@@ -11,10 +11,10 @@ from ...analysis.iteration_space import Atom
 from ...device import LINE_BYTES
 from ...kernel_ir.expr import dtype_bytes
 from ..plan.memory import TO_L2, NextTilePrefetch
-from . import prefetch
-from .expr import INDEX
+from .access import prefetch
+from .access.storage import total
+from .arithmetic.expr import INDEX
 from .nest import Nest, sequence
-from .storage import total
 
 Body = Callable[[], list[tirx.Stmt]]
 

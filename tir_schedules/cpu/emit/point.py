@@ -10,11 +10,11 @@ from ...analysis.iteration_space import Access, Atom, Node
 from ...kernel_ir.expr import AxisRef, Const, Expr, Load, Tensor
 from ..facts import guards
 from ..facts.division import by_reciprocals
-from . import prefetch, strided
-from .expr import INDEX, Emitter, Scope, hoist, share
+from .access import prefetch, strided
+from .access.storage import stored, total
+from .arithmetic.expr import INDEX, Emitter, Scope, hoist, share
 from .nest import Nest, sequence
 from .reduce import accumulate
-from .storage import stored, total
 
 
 class PointEmitter:

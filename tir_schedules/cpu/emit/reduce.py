@@ -5,12 +5,12 @@ from __future__ import annotations
 from tvm import ir, tirx
 
 from ..facts.vectors import halves
-from .combiners import identity, lane_tree
-from .expr import INDEX, cast
+from .access.storage import total
+from .arithmetic.combiners import identity, lane_tree
+from .arithmetic.expr import INDEX, cast
 from .lanes import Stmts, each_lane, load
 from .microkernel import add_term, added, open_rows
 from .nest import Nest, Reduce, sequence
-from .storage import total
 
 
 def open_lanes(nest: Nest, reduce: Reduce) -> list[tirx.Stmt]:

@@ -9,10 +9,10 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Atom
 from ...device import LINE_BYTES
 from ...kernel_ir.expr import dtype_bytes
-from .expr import INDEX
+from .access.storage import stored, total
+from .arithmetic.expr import INDEX
 from .nest import Nest, sequence
 from .point import PointEmitter
-from .storage import stored, total
 
 Body = Callable[[], list[tirx.Stmt]]
 

@@ -10,9 +10,9 @@ from tvm import tirx
 from ...analysis.iteration_space import Atom
 from ..facts.padding import Bound
 from ..plan.window import Window
-from .expr import INDEX
+from .access.storage import total
+from .arithmetic.expr import INDEX
 from .nest import Nest, sequence
-from .storage import total
 
 Body = Callable[[], list[tirx.Stmt]]
 

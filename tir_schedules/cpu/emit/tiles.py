@@ -9,9 +9,9 @@ from tvm import ir, tirx
 
 from ...analysis.iteration_space import Atom
 from ..plan.kernel_plan import Plan
-from .expr import INDEX
+from .access.streamed_stores import fence
+from .arithmetic.expr import INDEX
 from .nest import sequence
-from .streamed_stores import fence
 
 
 def over_tiles(

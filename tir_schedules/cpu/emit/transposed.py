@@ -11,10 +11,10 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from ...kernel_ir.expr import dtype_bytes
-from .expr import INDEX
+from .access.storage import total
+from .arithmetic.expr import INDEX
 from .nest import Nest, sequence
 from .point import PointEmitter
-from .storage import total
 
 _GROUP_BYTES = 16  # what x86's shuffles keep together
 

@@ -12,10 +12,10 @@ from tvm import ir, tirx
 
 from ...analysis.iteration_space import Atom
 from ...kernel_ir.expr import dtype_bytes
-from ..facts.epilogues import turns
-from .expr import INDEX
+from ..facts.products.epilogues import turns
+from .access.storage import total
+from .arithmetic.expr import INDEX
 from .nest import Nest
-from .storage import total
 from .transposed import transposed
 
 _LEAST_ROWS = 4  # a vector of fewer is not worth the shuffles

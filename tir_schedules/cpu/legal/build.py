@@ -11,12 +11,12 @@ from typing import TypeVar
 
 from ...analysis.iteration_space import Access, Atom, Node, Space
 from ...kernel_ir.expr import Tensor
-from ..facts.deinterleave import deinterleave_of
-from ..facts.layout import combine_phase, cross_phase, tile_bytes
-from ..facts.next_tile import next_tile_of
+from ..facts.memory.deinterleave import deinterleave_of
+from ..facts.memory.layout import combine_phase, cross_phase, tile_bytes
+from ..facts.memory.next_tile import next_tile_of
+from ..facts.memory.tile_sharing import may_overwrite
+from ..facts.products.row_packing import packable
 from ..facts.reading import Reading
-from ..facts.row_packing import packable
-from ..facts.tile_sharing import may_overwrite
 from ..facts.windows import window_of
 from ..plan.decisions import (
     FORMS,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ...analysis.iteration_space import Access, Space
 from ...kernel_ir.expr import Tensor, dtype_bytes
-from ..facts.next_tile import sweeper
-from ..facts.streamed_stores import MOST_REGISTERS, may_stream
+from ..facts.memory.next_tile import sweeper
+from ..facts.memory.streamed_stores import MOST_REGISTERS, may_stream
 from ..plan.kernel_plan import LoopNest, Phase
 from ..plan.memory import TO_L1, TO_L2, Fetch
 

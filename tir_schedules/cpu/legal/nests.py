@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ...analysis.iteration_space import Space
 from ..facts import guards
-from ..facts.epilogues import may_follow
 from ..facts.nest_order import accumulation, is_at_same_point, keeps_accumulators
 from ..facts.padding import bounds_of, padding_of
-from ..facts.register_tile import register_tile, runs_on
+from ..facts.products.epilogues import may_follow
+from ..facts.products.register_tile import register_tile, runs_on
 from ..facts.transposed import lanes_across, sides
 from ..plan.kernel_plan import LoopNest, Phase
 

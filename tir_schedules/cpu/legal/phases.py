@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ...analysis.iteration_space import Node, Space
 from ...kernel_ir.expr import Tensor
-from ..facts.layout import cross_phase
+from ..facts.memory.layout import cross_phase
 from ..plan.kernel_plan import Phase
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx
 
-from tvm_stitch.frontend.graph import Graph, attributes
+from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
 
 WINDOWED = ("Conv", "MaxPool", "AveragePool", "LpPool")
 

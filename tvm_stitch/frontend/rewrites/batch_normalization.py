@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.graph import Graph, attributes
+from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
 from tvm_stitch.frontend.rewrites.builder import Builder
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from tvm_stitch.frontend.graph import Graph
+from tvm_stitch.frontend.onnx_graph.graph import Graph
 
 
 class Builder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.graph import Graph
+from tvm_stitch.frontend.onnx_graph.graph import Graph
 from tvm_stitch.frontend.rewrites.builder import Builder
 
 

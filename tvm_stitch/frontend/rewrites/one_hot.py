@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
-from tvm_stitch.frontend.graph import Graph, attributes
+from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
 from tvm_stitch.frontend.rewrites.builder import Builder
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from ..peers import CannotRun
+from ..peer import CannotRun
 
 _REDUCTIONS = ("Max", "Mean", "Min", "Prod", "Sum", "SumSquare", "L1", "L2", "LogSumExp")
 # Operands that shape the computation: they must be constants, and stay NumPy arrays.

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from jax import lax, nn
 
-from ..peers import CannotRun
+from ..peer import CannotRun
 from .graph import Node, Row
 from .shapes import last_axis_softmax, slices, split_sizes, windows
 

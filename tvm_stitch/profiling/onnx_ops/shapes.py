@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..peers import CannotRun
+from ..peer import CannotRun
 from .graph import Node
 
 Shape = Sequence[int]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..peers import CannotRun
+from ..peer import CannotRun
 from .graph import Node, Row
 from .shapes import last_axis_softmax, slices, split_sizes, windows
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..arrays import aligned_copy
-from . import Job
+from ..peer import Job
 from .native import library
 
 _SOURCE = r"""

@@ -13,8 +13,8 @@ import torch._inductor.config
 from ..onnx_ops.graph import Graph, read
 from ..onnx_ops.table import torch_column
 from ..onnx_ops.torch_column import tensor
+from ..peer import Job
 from ..simplified import simplified
-from . import Job
 
 
 class OnnxModule(torch.nn.Module):

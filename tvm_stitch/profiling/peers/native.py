@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from . import CannotRun
+from ..peer import CannotRun
 
 _FLAGS = ("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
 

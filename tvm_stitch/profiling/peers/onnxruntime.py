@@ -15,7 +15,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
     NotImplemented,
 )
 
-from . import CannotRun, Job
+from ..peer import CannotRun, Job
 
 
 def prepare(job: Job, _setting: str) -> OrtSession:

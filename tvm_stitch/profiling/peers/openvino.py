@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import openvino as ov
 
-from . import Job
+from ..peer import Job
 
 
 def prepare(job: Job, setting: str) -> OpenVinoSession:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from . import Job
+from ..peer import Job
 from .native import library
 
 _SOURCE = r"""

@@ -10,7 +10,7 @@ import tvm
 
 import tvm_stitch
 
-from . import Job
+from ..peer import Job
 
 
 def prepare(job: Job, _setting: str) -> StitchSession:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from onnx import numpy_helper
 
 from ..onnx_ops.torch_column import tensor
-from . import CannotRun, Job
+from ..peer import CannotRun, Job
 from .inductor import array
 
 Tensors = Mapping[str, torch.Tensor]

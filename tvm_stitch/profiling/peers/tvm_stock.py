@@ -11,8 +11,8 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
+from ..peer import Job
 from ..simplified import simplified
-from . import Job
 
 
 def prepare(job: Job, _setting: str) -> StockSession:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..onnx_ops.graph import Graph, read
 from ..onnx_ops.table import jax_column
+from ..peer import Job
 from ..simplified import simplified
-from . import Job
 
 
 def prepare(job: Job, _setting: str) -> XlaSession:

@@ -18,9 +18,9 @@ from support.random_graphs.case import mismatches, run_graph
 from support.random_graphs.graphs import random_graph
 from tir_schedules.cpu import template
 from tir_schedules.cpu.decide.decision_space import variant_space
-from tir_schedules.cpu.decide.forms import forms
 from tir_schedules.cpu.facts.reading import reading_of
 from tir_schedules.cpu.plan.decisions import Decisions
+from tir_schedules.cpu.plan.forms import forms
 from tir_schedules.decisions import from_json, to_json
 from tir_schedules.device import Device
 from tir_schedules.kernel_ir.stage import Kernel

@@ -8,7 +8,7 @@ from tvm import relax
 from tvm.ir import IRModule
 from tvm.ir.transform import Sequential
 
-from relay_passes.rewrites.legalize import LEGALIZATIONS
+from relay_passes.rewrites.legalize.legalize import LEGALIZATIONS
 from support import ROOT
 from support.models import relax_models as rm
 from tir_schedules import ApplyStitchSchedules

@@ -10,8 +10,8 @@ from tvm import te, tirx
 from relay_passes.rewrites.convolution import Window, convolve
 from support.kernels import stitch_case as sc
 from support.kernels.tir import statements
-from tir_schedules.cpu.decide.product_tiles import depth_block
-from tir_schedules.cpu.decide.row_blocks import even_chunk, row_chunk, rows_of
+from tir_schedules.cpu.decide.products.product_tiles import depth_block
+from tir_schedules.cpu.decide.products.row_blocks import even_chunk, row_chunk, rows_of
 from tir_schedules.cpu.decide.settle import settled
 from tir_schedules.cpu.template import emit_plan
 from tir_schedules.default_plan import plan_prim_func

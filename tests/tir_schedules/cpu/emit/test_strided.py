@@ -14,7 +14,7 @@ from support.kernels import stitch_case as sc
 from support.kernels import tir
 from support.kernels.checked import checked
 from support.kernels.scheduled import run, scheduled
-from tir_schedules.cpu.emit.strided import registers_of
+from tir_schedules.cpu.emit.access.strided import registers_of
 
 STEPS = [-8, -5, -3, -2, -1, 2, 3, 4, 7, 8]
 

@@ -18,7 +18,7 @@ from support.kernels.fetched_lines import (
     weighted,
 )
 from tir_schedules.cpu.cost.beyond_cache import write_allocated
-from tir_schedules.cpu.facts.next_tile import sweeper
+from tir_schedules.cpu.facts.memory.next_tile import sweeper
 from tir_schedules.cpu.template import emit_plan
 
 

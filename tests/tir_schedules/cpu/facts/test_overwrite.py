@@ -17,7 +17,7 @@ from support.kernels import stitch_case as sc
 from support.kernels.scheduled import SMALL_CACHES, run
 from tir_schedules import ApplyStitchSchedules
 from tir_schedules.analysis.iteration_space import Atom
-from tir_schedules.cpu.facts.overwrite import refuse_overwrite
+from tir_schedules.cpu.facts.memory.overwrite import refuse_overwrite
 from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.cpu.template import emit_plan
 from tir_schedules.default_plan import plan_prim_func

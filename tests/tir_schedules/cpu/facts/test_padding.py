@@ -23,7 +23,7 @@ from support.kernels.checked import checked
 from support.kernels.tir import statements
 from support.models import relax_models
 from tir_schedules.analysis.iteration_space import Atom
-from tir_schedules.cpu.decide.row_blocks import rows_of
+from tir_schedules.cpu.decide.products.row_blocks import rows_of
 from tir_schedules.cpu.facts import padding
 from tir_schedules.kernel_ir.expr import Axis, AxisRef, Const, Expr, Op
 

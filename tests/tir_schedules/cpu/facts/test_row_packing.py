@@ -13,7 +13,7 @@ from relay_passes.rewrites.pack_weights import PackWeights
 from support.kernels import stitch_case as sc
 from support.kernels.scheduled import run
 from support.kernels.tir import statements
-from tir_schedules.cpu.facts.row_packing import packable
+from tir_schedules.cpu.facts.products.row_packing import packable
 from tir_schedules.cpu.plan.kernel_plan import LoopNest, Phase, Plan
 from tir_schedules.cpu.template import emit_plan
 from tir_schedules.default_plan import plan_prim_func

@@ -11,12 +11,12 @@ from tvm import ir, tirx
 from ....analysis.iteration_space import Atom, Node
 from ....kernel_ir.expr import Expr
 from ...plan.streaming_attention import StreamingAttention
-from ..combiners import MAX, SUM, lane_tree
-from ..expr import INDEX, constant
+from ..access.storage import total
+from ..arithmetic.combiners import MAX, SUM, lane_tree
+from ..arithmetic.expr import INDEX, constant
 from ..lanes import Stmts, at, each_lane, load, loop, store, strips
 from ..microkernel import accumulator, add_term
 from ..nest import sequence
-from ..storage import total
 from .expr_at import Place, Places
 
 _NONE = -1

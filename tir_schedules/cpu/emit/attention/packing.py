@@ -6,8 +6,8 @@ from tvm import ir, tirx
 
 from ....kernel_ir.expr import loads
 from ...plan.streaming_attention import StreamingAttention
+from ..access.storage import total
 from ..lanes import Stmts, at, each_lane, load, loop, store, strips
-from ..storage import total
 from ..transposed import transposed
 from .expr_at import Place, Places
 from .rows import Keys

@@ -14,11 +14,11 @@ from tvm import ir, tirx
 
 from ....kernel_ir.stage import Reduction
 from ...plan.streaming_attention import StreamingAttention
-from ..combiners import MAX, SUM, combine, identity, lane_tree
-from ..expr import constant
+from ..access.storage import total
+from ..arithmetic.combiners import MAX, SUM, combine, identity, lane_tree
+from ..arithmetic.expr import constant
 from ..lanes import Stmts, at, each_lane, load, single, store, strips
 from ..microkernel import accumulator, add_term
-from ..storage import total
 from .expr_at import Place, Places
 
 

@@ -18,11 +18,11 @@ import math
 from tvm import ir, tirx
 
 from ...plan.kernel_plan import Plan
-from ..expr import INDEX, constant
+from ..access.storage import Storage, total
+from ..arithmetic.expr import INDEX, constant
 from ..lanes import Stmts, at, each_lane, load, loop, store, strips
 from ..microkernel import product
 from ..nest import sequence
-from ..storage import Storage, total
 from ..tiles import over_tiles, tile_position
 from .expr_at import Place, Places
 from .packing import pack_keys, pack_queries, panel_start

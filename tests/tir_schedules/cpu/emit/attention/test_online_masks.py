@@ -22,7 +22,7 @@ from support.kernels.online_attention import (
     whole_kernel,
 )
 from support.kernels.tir import statements
-from tir_schedules.cpu.decide.streaming_planner import plan_streaming
+from tir_schedules.cpu.decide.attention.streaming_planner import plan_streaming
 from tir_schedules.cpu.emit.attention import skip_keys as online_skip
 from tir_schedules.cpu.emit.attention.magnitudes import Magnitudes
 from tir_schedules.patterns.attention_masks import why_none_hidden

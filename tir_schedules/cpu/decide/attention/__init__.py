@@ -1,0 +1,1 @@
+"""Tiles of attention in one pass over blocks of keys."""

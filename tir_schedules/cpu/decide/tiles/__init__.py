@@ -1,0 +1,1 @@
+"""Which atoms number the tiles of a phase, and how large they are."""

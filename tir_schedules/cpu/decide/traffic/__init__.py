@@ -1,0 +1,1 @@
+"""What is fetched ahead, and what is stored past the caches."""

@@ -1,0 +1,97 @@
+"""Fetch an input ahead of the loop that will need it.
+
+A kernel of several passes reads memory in the first one only; in the others the hardware
+prefetchers fall idle. The next nest that walks an input's elements asks for the next tile's part of
+it. A tile that fills the cache would be pushed out of it by the next one, and a kernel of one pass
+has no such nest: the nest that reads first then asks a few KiB ahead, for arithmetic fills the
+reorder buffer and loads behind it start too late. `scripts/bench_memory.py --sizes memory` shows
+what each gains once `LoopNest.fetches` is left empty. A product asks for what its lanes read some
+steps later, wherever that is, or for the next panel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ....analysis.iteration_space import Access
+from ....device import Device
+from ....device.profile.thresholds import Thresholds
+from ....kernel_ir.expr import Tensor, dtype_bytes
+from ...cost.limits import tile_limit
+from ...facts.memory.next_tile import first_read, reads_of, tile_step, walks
+from ...plan.kernel_plan import LoopNest, Phase
+from ...plan.memory import TO_L1, Fetch
+
+# Lengths of a panel in what is asked for ahead: shorter ones stay in L1, and the next is fetched
+# into L2 if it comes from memory. With 128 steps attention was 2 % slower otherwise, and 4 %
+# without the next one.
+_LEAST_LENGTHS = 8
+
+
+def fetches(
+    group: LoopNest,
+    phase: Phase,
+    inputs: tuple[Tensor, ...],
+    tensors: Sequence[Tensor],
+    device: Device,
+) -> list[Fetch]:
+    """Return what a nest of a phase fetches: `tensors` for the next tile, and its own steps'.
+
+    Nothing with each of its taps if it walks windows.
+    """
+    if group.window is not None:
+        return []
+    turns = device.profile.thresholds
+    out, nests = _steps_ahead(group, inputs, turns), phase.nests()
+    near = [fetch.access for fetch in out]
+    for tensor in tensors:
+        access = first_read(nests, tensor)
+        if access is None or access in near:
+            continue
+        position = next(n for n, g in enumerate(nests) if access in reads_of(g))
+        distance, width = tile_step(access, phase), dtype_bytes(tensor.dtype)
+        later = nests[position + 1 :]
+        if group.is_product and nests[position] is group:
+            distance, later = _panel_step(access, group) or distance, (group,)
+        elif len(nests) == 1 or abs(distance) * width > tile_limit(device):
+            distance = min(distance, turns.fetch_bytes // width)
+            later = nests[position : position + 1]
+        walking = (g for g in later if walks(access, g, phase))
+        if distance and next(walking, None) is group:
+            out.append(Fetch(access, distance))
+    return out
+
+
+def _panel_step(access: Access, group: LoopNest) -> int:
+    """Return the distance to the next panel that a register tile walks, 0 if it has but one."""
+    outside = [d for d in group.dims[: group.strip_level] if access.stride(d)]
+    return access.stride(outside[-1]) if outside else 0
+
+
+def _steps_ahead(group: LoopNest, inputs: tuple[Tensor, ...], turns: Thresholds) -> list[Fetch]:
+    """Return what a product fetches along its lanes: at the end of a panel, of the next.
+
+    A product of a single row fetches panels alone: other sums may be of anything. Steps are 14
+    cycles each in a register tile: 16 to 24 were best of 12 to 96 on Zen 4, products with weights
+    from memory 4 to 10 % faster than with the next panel fetched into L2, ResNet-50 4 %, ViT 2 %.
+    In one row they are 4 cycles: 48 were best of 16 to 96, weights from L3 up to 5 % faster, from
+    memory 2 to 20 %, as busy as it is.
+    """
+    inside = group.dims[group.strip_level : -1]
+    if not inside or math.prod(a.extent for a in inside) < _LEAST_LENGTHS * turns.fetch_steps:
+        return []
+    depth, lane = group.dims[-2:]
+    if not all(depth in n.reduced for n in group.nodes):
+        return []
+    steps = turns.fetch_steps if group.is_product else turns.row_fetch_steps
+
+    def in_order(access: Access) -> bool:
+        return access.stride(depth) == group.lanes
+
+    reads = [a for a in reads_of(group) if any(a.tensor is t for t in inputs)]
+    return [
+        Fetch(a, steps * a.stride(depth), TO_L1)
+        for a in reads
+        if a.stride(lane) == 1 and (a.stride(depth) if group.is_product else in_order(a))
+    ]

@@ -1,0 +1,1 @@
+"""How a nest reads and writes memory: buffers, places, fetches, streamed stores."""

@@ -1,0 +1,1 @@
+"""Expressions of a stage as TensorIR, and the arithmetic of reductions."""

@@ -1,0 +1,1 @@
+"""Who reads what of a buffer: sharing, overwriting, streaming, the next tile."""

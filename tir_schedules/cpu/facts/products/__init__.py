@@ -1,0 +1,1 @@
+"""Register tiles: their rows, lanes and operands, and what may follow them."""

@@ -1,0 +1,1 @@
+"""An ONNX model as bytes, tensors and nodes: read, checked, folded."""

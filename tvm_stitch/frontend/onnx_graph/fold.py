@@ -1,0 +1,151 @@
+"""Compute in NumPy, at import, every node whose inputs are constants."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from tvm_stitch.frontend.onnx_graph.graph import (
+    Graph,
+    attributes,
+    bodies,
+    has_input,
+    value_info,
+)
+
+logger = logging.getLogger(__name__)
+
+GROWTH_FREE_BYTES = 1 << 20  # results up to here are always folded
+LAYOUT_FREE_BYTES = 16 << 10  # so are second layouts of constants up to here
+GROWTH_LIMIT = 2  # larger ones only up to this multiple of the inputs
+# Bytes that folds may add for weights that are still used unfolded.
+DUPLICATE_SHARE = 0.05
+RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
+          "Multinomial", "Dropout"}  # fmt: skip
+
+
+class Folder:
+    """Folds nodes of one graph, visited in order after their types are inferred."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._uses = graph.uses()
+        self._budget = DUPLICATE_SHARE * sum(array.nbytes for array in graph.constants.values())
+
+    def fold(self, node: onnx.NodeProto) -> bool:
+        """Turn the node's outputs into constants; return False if it must stay."""
+        shape = _static_shape(self.graph, node)
+        if shape is not None:
+            self.graph.constants[node.output[0]] = shape
+            return True
+        if _is_empty(self.graph, node):
+            for name in filter(None, node.output):
+                known = self.graph.types[name]
+                self.graph.constants[name] = np.empty(known.shape, known.dtype)
+            return True
+        if refuse(self.graph, node) is not None:
+            return False
+        operands = {name: self.graph.constants[name] for name in node.input if name}
+        results = _evaluate(self.graph, node, operands)
+        if results is None or not self._affords(node, operands, results):
+            return False
+        self._uses.subtract(operands.keys())
+        self.graph.constants.update(zip(filter(None, node.output), results, strict=True))
+        return True
+
+    def _affords(self, node: onnx.NodeProto, operands: dict, results: list[np.ndarray]) -> bool:
+        """Refuse large results beside a weight that others still read, beyond the budget.
+
+        A second layout of it is no other weight: it can be made when the model is loaded.
+        """
+        shared = [a for name, a in operands.items() if self._uses[name] > 1]
+        added = sum(
+            a.nbytes for a in results if not any(np.shares_memory(a, o) for o in operands.values())
+        )
+        if shared and added > LAYOUT_FREE_BYTES and node.op_type == "Transpose":
+            return False
+        if added <= GROWTH_FREE_BYTES or added > sum(a.nbytes for a in shared) * GROWTH_LIMIT:
+            return True
+        if added > self._budget:
+            logger.debug("fold: %s kept, its weight is used elsewhere", node.output[0])
+            return False
+        self._budget -= added
+        return True
+
+
+def _is_empty(graph: Graph, node: onnx.NodeProto) -> bool:
+    """Say whether every output is known to have no elements, whatever the inputs hold."""
+    known = [graph.types.get(name) for name in node.output if name]
+    return all(t is not None and t.bytes == 0 for t in known)
+
+
+def refuse(graph: Graph, node: onnx.NodeProto) -> str | None:
+    """Say why a node is not folded."""
+    if node.domain or node.op_type in RANDOM or any(True for _ in bodies(node)):
+        return "not a pure ONNX operator"
+    if not all(name in graph.constants for name in node.input if name):
+        return "an input is computed"
+    read = sum(graph.constants[name].nbytes for name in node.input if name)
+    known = [graph.types.get(name) for name in node.output if name]
+    if any(t is None or t.bytes is None for t in known):
+        return "the size of a result is unknown"
+    if sum(t.bytes for t in known) > max(GROWTH_FREE_BYTES, GROWTH_LIMIT * read):
+        return "the result is much larger than its inputs"
+    return None
+
+
+def _static_shape(graph: Graph, node: onnx.NodeProto) -> np.ndarray | None:
+    if node.op_type not in ("Shape", "Size") or node.domain:
+        return None
+    shape = graph.static_shape(node.input[0])
+    if shape is None:
+        return None
+    if node.op_type == "Size":
+        return np.array(np.prod(shape, dtype=np.int64))
+    attrs = attributes(node)
+    return np.array(shape[attrs.get("start", 0) : attrs.get("end", len(shape))], np.int64)
+
+
+def _evaluate(
+    graph: Graph, node: onnx.NodeProto, operands: dict[str, np.ndarray]
+) -> list[np.ndarray] | None:
+    if (result := _layout_only(graph, node)) is not None:
+        return [result]
+    names = [name for name in node.output if name]
+    inputs = [value_info(name, a.dtype, a.shape) for name, a in operands.items()]
+    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in names]
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph([node], "fold", inputs, outputs),
+        opset_imports=[onnx.helper.make_opsetid("", graph.opset)],
+    )
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(model).run(None, operands)
+    except (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+        logger.debug("fold: %s %s: %s", node.op_type, node.output[0], error)
+        return None
+    known = [graph.types[name] for name in names]
+    made = [np.asarray(a, t.dtype) for a, t in zip(results, known, strict=True)]
+    if any(a.nbytes != t.bytes for a, t in zip(made, known, strict=True)):
+        logger.debug("fold: %s %s is not what its inference says", node.op_type, node.output[0])
+        return None
+    return [a.reshape(t.shape) for a, t in zip(made, known, strict=True)]
+
+
+def _layout_only(graph: Graph, node: onnx.NodeProto) -> np.ndarray | None:
+    """Evaluate what moves or reshapes a weight without the evaluator's copies."""
+    data = graph.constants[node.input[0]] if has_input(node, 0) else None
+    attrs, known = attributes(node), graph.types[node.output[0]]
+    match node.op_type:
+        case "Identity":
+            return data
+        case "Transpose":
+            return np.ascontiguousarray(np.transpose(data, attrs.get("perm")))
+        case "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" if data.nbytes == known.bytes:
+            return data.reshape(known.shape)
+        case "Cast" if data.dtype == known.dtype:
+            return data
+    return None

@@ -1,0 +1,1 @@
+"""Operators of torch.export that TVM does not import, or imports wrong."""

@@ -1,0 +1,1 @@
+"""Inputs that find mistakes: of the model, adversarial, poisoned memory."""
