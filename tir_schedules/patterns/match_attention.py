@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..analysis.atomize import atomize
 from ..analysis.coalesce import coalesce
-from ..analysis.iteration_space import Access, Atom, Node, Space, atomize
+from ..analysis.iteration_space import Access, Atom, Node, Space
 from ..analysis.kernel_facts import is_contraction
 from ..kernel_ir.expr import Expr, Load, Op, loads
 from ..kernel_ir.stage import Kernel, Stage, drop_dead

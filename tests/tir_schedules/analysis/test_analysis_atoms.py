@@ -12,8 +12,9 @@ from tvm.relax import op
 from support.kernels.evaluation import evaluate, points, run_kernel
 from support.kernels.joined import emit_concat, emit_flip, emit_split, kernel_of
 from support.models import relax_models as rm
+from tir_schedules.analysis.atomize import atomize
 from tir_schedules.analysis.coalesce import coalesce
-from tir_schedules.analysis.iteration_space import Access, Atom, Node, Space, atomize
+from tir_schedules.analysis.iteration_space import Access, Atom, Node, Space
 from tir_schedules.kernel_ir.stage import flat_index
 from tir_schedules.rewrites.inline import inline_stages
 from tir_schedules.rewrites.widen import widen

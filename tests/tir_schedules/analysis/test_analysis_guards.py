@@ -13,8 +13,9 @@ from support.kernels.evaluation import evaluate, points
 from support.kernels.joined import emit_concat, emit_flip, emit_split, kernel_of
 from support.kernels.stitched import stitched
 from support.models import relax_models as rm
+from tir_schedules.analysis.atomize import atomize
 from tir_schedules.analysis.coalesce import coalesce
-from tir_schedules.analysis.iteration_space import Node, atomize
+from tir_schedules.analysis.iteration_space import Node
 from tir_schedules.cpu.facts import guards
 from tir_schedules.kernel_ir.expr import Op, walk
 from tir_schedules.rewrites.inline import inline_stages

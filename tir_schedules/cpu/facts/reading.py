@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 
+from ...analysis.atomize import atomize
 from ...analysis.coalesce import coalesce
-from ...analysis.iteration_space import Space, atomize
+from ...analysis.iteration_space import Space
 from ...kernel_ir.alternatives import Alternatives, alternatives
 from ...kernel_ir.stage import Kernel
 from ...patterns.match_attention import Attention, find_attention

@@ -76,7 +76,7 @@ MUTATIONS = {
     ),
     "tile_reuse": Mutation(
         "a tile buffer is written over while a later nest reads it",
-        f"{_CPU}.facts.tile_sharing:may_overwrite",
+        f"{_CPU}.facts.memory.tile_sharing:may_overwrite",
         "(other, then) > (nest, turn)",
         "False",
         "scores_read_again", "Softmax",
@@ -84,7 +84,7 @@ MUTATIONS = {
     ),
     "atom_stride": Mutation(
         "a digit of an axis is addressed without its weight",
-        "tir_schedules.analysis.iteration_space:_term_atoms",
+        "tir_schedules.analysis.atomize:_term_atoms",
         "term.scale * (low // term.low)",
         "term.scale",
         "group_norm", "Reshape",
@@ -126,7 +126,7 @@ MUTATIONS = {
     ),
     "other_elements": Mutation(
         "a result is written over an operand of which others are read later",
-        f"{_CPU}.facts.overwrite:_refuse_read",
+        f"{_CPU}.facts.memory.overwrite:_refuse_read",
         "not is_same_element(access, writer.store)",
         "False",
         "chain", "Softmax",
@@ -135,14 +135,14 @@ MUTATIONS = {
     "not_opened": Mutation(
         "a sum into memory does not begin with zero",
         f"{_CPU}.emit.reduce:open_accumulator",
-        "return _fill(nest, reduce, start)",
+        "return _fill(nest, reduce, identity(rule, dtype))",
         "return []",
         "streamed_sums", "ReduceSum",
         f"{_BLOCKS}[4]",
     ),
     "identity": Mutation(
         "a maximum begins with zero",
-        f"{_CPU}.emit.combiners:identity",
+        f"{_CPU}.emit.arithmetic.combiners:identity",
         '-math.inf if rule.kind == "max"',
         '0.0 if rule.kind == "max"',
         "row_maxima", "ReduceMax",
@@ -150,7 +150,7 @@ MUTATIONS = {
     ),
     "lane_tree": Mutation(
         "the first half of the lanes is added to itself",
-        f"{_CPU}.emit.combiners:lane_tree",
+        f"{_CPU}.emit.arithmetic.combiners:lane_tree",
         "for first in (0, width)",
         "for first in (0, 0)",
         "row_maxima", "ReduceMax",
