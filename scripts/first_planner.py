@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from relay_passes.fusion.absorb_epilogues import absorb_epilogues
 from relay_passes.graph.fusion_plan import FusionPlan, execution_order
 from relay_passes.graph.group import Group
@@ -36,7 +38,7 @@ class MaximalPlanner:
         groups = list(dict.fromkeys(self._home.values()))
         return FusionPlan(graph, execution_order(groups), self._merges)
 
-    def _spend(self) -> bool:
+    def _spend(self, _ops: Sequence[OpNode]) -> bool:
         self._merges += 1
         return True
 
