@@ -1,6 +1,7 @@
 """Time the planner on synthetic graphs of 1,000 to 50,000 ops, and show that time grows as they do.
 
 python scripts/bench_planning.py              # docs/results/bench_planning.{json,md}
+python scripts/bench_planning.py --sizes 1000 --against CHECKOUT   # of another commit, in turns
 """
 
 from __future__ import annotations
@@ -8,7 +9,12 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import random
+import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +32,7 @@ from tvm_stitch import targets
 ROOT = Path(__file__).resolve().parents[1]
 SHAPE = (64, 256)
 WIDTH, REACH = 50, 8
+ROUNDS = 5
 _UNARY = (op.exp, op.tanh, op.sigmoid, op.negative, op.abs, op.nn.relu)
 _BINARY = (op.add, op.multiply, op.subtract, op.maximum)
 
@@ -120,12 +127,40 @@ def measure(name: str, count: int) -> dict:
     return {"graph": name, "ops": ops, "kernels": len(plan.groups), "seconds": seconds}
 
 
+def in_turns(root: Path, options: list[str]) -> list[str]:
+    """Return a table of this tree's times beside another's: medians of each one's processes."""
+    taken: dict[Path, list[dict[str, float]]] = {ROOT: [], root: []}
+    for _ in range(ROUNDS):
+        for tree, rounds in taken.items():
+            rounds.append(_seconds(tree, options))
+    lines = ["| graph | ops | s | s of the other | ratio |", "|---|--:|--:|--:|--:|"]
+    for key in taken[ROOT][0]:
+        ours, other = (statistics.median(r[key] for r in taken[tree]) for tree in (ROOT, root))
+        lines.append(f"| {key} | {ours:.2f} | {other:.2f} | {ours / other:.2f} |")
+    return lines
+
+
+def _seconds(tree: Path, options: list[str]) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "planning"
+        command = [sys.executable, tree / "scripts/bench_planning.py", *options, "--output", output]
+        paths = {**os.environ, "PYTHONPATH": str(tree)}
+        subprocess.run(command, env=paths, check=True, stdout=subprocess.DEVNULL)
+        rows = json.loads(output.with_suffix(".json").read_text())
+    return {f"{row['graph']} | {row['ops']}": row["seconds"] for row in rows}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", default="1000,10000,50000", metavar="N,M")
     parser.add_argument("--graphs", default=",".join(GRAPHS), metavar="A,B")
     parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_planning")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT")
     args = parser.parse_args()
+    if args.against is not None:
+        options = ["--sizes", args.sizes, "--graphs", args.graphs]
+        print("\n".join(in_turns(args.against.resolve(), options)))
+        return
     rows = []
     lines = ["| graph | ops | kernels | s | us an op |", "|---|--:|--:|--:|--:|"]
     for name in args.graphs.split(","):
