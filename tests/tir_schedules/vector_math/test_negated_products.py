@@ -3,25 +3,16 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import NodeProto, helper
 
 import tvm_stitch
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("negated_first", [True, False])
-@pytest.mark.parametrize("shape", [(), (7,), (5, 67)])
-def test_a_product_and_its_negation_add_up_to_nothing(dtype, negated_first, shape):
-    """Of the two, a multiply-add would leave what the rounding of the other took away."""
+def assert_nothing(nodes: list[NodeProto], dtype: str, shape: tuple[int, ...]) -> None:
+    """Run the nodes on normal `x` and `y`; what they name `nothing` must be 0."""
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    order = ["minus", "p"] if negated_first else ["p", "minus"]
     graph = helper.make_graph(
-        [
-            helper.make_node("Mul", ["x", "y"], ["xy"]),
-            helper.make_node("Mul", ["xy", "x"], ["p"]),
-            helper.make_node("Neg", ["p"], ["minus"]),
-            helper.make_node("Add", order, ["nothing"]),
-        ],
+        nodes,
         "negated",
         [helper.make_tensor_value_info(name, kind, shape) for name in "xy"],
         [helper.make_tensor_value_info("nothing", kind, shape)],
@@ -30,5 +21,33 @@ def test_a_product_and_its_negation_add_up_to_nothing(dtype, negated_first, shap
     onnx.checker.check_model(proto)
     rng = np.random.default_rng()
     inputs = {name: np.asarray(rng.normal(size=shape), dtype) for name in "xy"}
-    model = tvm_stitch.compile(proto, threads=1)
-    np.testing.assert_array_equal(model.run(inputs)["nothing"], np.zeros(shape, dtype))
+    results = tvm_stitch.compile(proto, threads=1).run(inputs)
+    np.testing.assert_array_equal(results["nothing"], np.zeros(shape, dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("negated_first", [True, False])
+@pytest.mark.parametrize("shape", [(), (7,), (5, 67)])
+def test_a_product_and_its_negation_add_up_to_nothing(dtype, negated_first, shape):
+    """Of the two, a multiply-add would leave what the rounding of the other took away."""
+    order = ["minus", "p"] if negated_first else ["p", "minus"]
+    nodes = [
+        helper.make_node("Mul", ["x", "y"], ["xy"]),
+        helper.make_node("Mul", ["xy", "x"], ["p"]),
+        helper.make_node("Neg", ["p"], ["minus"]),
+        helper.make_node("Add", order, ["nothing"]),
+    ]
+    assert_nothing(nodes, dtype, shape)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("factors", [["minus", "y"], ["y", "minus"]])
+def test_products_of_a_factor_and_its_negation_add_up_to_nothing(dtype, factors):
+    """x * y + -x * y: neither product is the other's, negated."""
+    nodes = [
+        helper.make_node("Neg", ["x"], ["minus"]),
+        helper.make_node("Mul", ["x", "y"], ["p"]),
+        helper.make_node("Mul", factors, ["q"]),
+        helper.make_node("Add", ["p", "q"], ["nothing"]),
+    ]
+    assert_nothing(nodes, dtype, (5, 67))

@@ -112,7 +112,7 @@ class Emitter:
             # makes one subtraction of it.
             whole, part = map(_rounded, expr.args, args)
             return tirx.Add(whole, tirx.Mul(part, tirx.FloatImm(expr.dtype, -1.0)))
-        if name == "Add" and any(map(_negated, expr.args)):
+        if name == "Add" and (any(map(_negated, expr.args)) or all(map(_is_of_two, expr.args))):
             args = [_rounded(*pair) for pair in zip(expr.args, args, strict=True)]
         if expr.dtype == "bool" and name in _BOOLEAN:
             name = _BOOLEAN[name]
@@ -165,10 +165,11 @@ def _meets(values: Iterable[ir.Expr], var: ir.Var) -> bool:
 
 
 def _rounded(expr: Expr, value: ir.Expr) -> ir.Expr:
-    """Return a product that LLVM rounds before it is subtracted; other values as they are.
+    """Return a product that LLVM rounds before it is subtracted or added; others as they are.
 
     A fused x * c - m, m the largest x * c as it was stored, is a little off 0: below it, perhaps,
-    where a square root follows. TVM writes -p as p * -1, which is rounded only if p is a product.
+    where a square root follows. So is x * y + x * -y. TVM writes -p as p * -1, which is rounded
+    only if p is a product.
     """
     product = expr.args[0] if _negated(expr) else expr
     if not _is_product(product) or isinstance(value, tirx.FloatImm):
@@ -178,6 +179,11 @@ def _rounded(expr: Expr, value: ir.Expr) -> ir.Expr:
 
 def _is_product(expr: Expr) -> bool:
     return isinstance(expr, Op) and expr.name == "Mul" and expr.dtype in ("float32", "float64")
+
+
+def _is_of_two(expr: Expr) -> bool:
+    """Return whether a value is a product of two that are no constants."""
+    return _is_product(expr) and not any(isinstance(factor, Const) for factor in expr.args)
 
 
 def _negated(expr: Expr) -> bool:
