@@ -112,7 +112,7 @@ class Emitter:
             # makes one subtraction of it.
             whole, part = map(_rounded, expr.args, args)
             return tirx.Add(whole, tirx.Mul(part, tirx.FloatImm(expr.dtype, -1.0)))
-        if name == "Add" and (any(map(_negated, expr.args)) or all(map(_is_of_two, expr.args))):
+        if name == "Add" and (any(map(_negated, expr.args)) or _share_a_factor(*expr.args)):
             args = [_rounded(*pair) for pair in zip(expr.args, args, strict=True)]
         if expr.dtype == "bool" and name in _BOOLEAN:
             name = _BOOLEAN[name]
@@ -181,9 +181,19 @@ def _is_product(expr: Expr) -> bool:
     return isinstance(expr, Op) and expr.name == "Mul" and expr.dtype in ("float32", "float64")
 
 
-def _is_of_two(expr: Expr) -> bool:
-    """Return whether a value is a product of two that are no constants."""
-    return _is_product(expr) and not any(isinstance(factor, Const) for factor in expr.args)
+def _share_a_factor(left: Expr, right: Expr) -> bool:
+    """Return whether two products may be each other's negation; equal hashes do for equal factors.
+
+    Others are left to a multiply-add: they add up to 0 in single elements at most, where the
+    largest of a tensor is far above what is left.
+    """
+    if not _is_product(left) or not _is_product(right):
+        return False
+    of_left, of_right = (
+        {hash(factor) for factor in product.args if not isinstance(factor, Const)}
+        for product in (left, right)
+    )
+    return not of_left.isdisjoint(of_right)
 
 
 def _negated(expr: Expr) -> bool:
