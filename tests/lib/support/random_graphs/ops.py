@@ -111,8 +111,9 @@ def power(graph: Graph) -> None:
     by = graph.constant(exponent, value.dtype)
 
     def exact(x: np.ndarray) -> np.ndarray:
-        # By the number 0.5 NumPy takes a square root, that of -inf is NaN.
-        return np.power(x, np.full_like(x, exponent))
+        # By a single 0.5 NumPy takes the square root, that of -inf is NaN: -inf ** 0.5 is inf.
+        both = np.stack([x, x])
+        return np.power(both, np.full_like(both, exponent))[0]
 
     graph.rounded("Pow", exact, [value], extra=[by])
 
