@@ -132,7 +132,7 @@ def test_a_kernel_called_in_both_ways_is_there_twice():
 def test_random_graphs_a_kernel_an_op_give_what_numpy_gives(parallel):
     """Fused, such graphs are a kernel or two: there is hardly an operand to write over."""
     overwritten = 0
-    for seed in range(30):
+    for seed in range(20):
         graph = random_graph(random.Random(seed))
         with all_parallel() if parallel else contextlib.nullcontext():
             model = tvm_stitch.compile(graph.model(), fusion="none", threads=2)
@@ -140,4 +140,4 @@ def test_random_graphs_a_kernel_an_op_give_what_numpy_gives(parallel):
             outputs = list(model.run(graph.feeds()).values())
             assert not mismatches(graph, outputs), f"seed {seed}\n{describe(graph)}"
         overwritten += model.report.overwritten
-    assert overwritten > 20
+    assert overwritten > 12

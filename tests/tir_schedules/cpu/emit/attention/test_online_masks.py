@@ -117,7 +117,7 @@ LAYOUTS = st.sampled_from(
 )
 
 
-@settings(max_examples=90, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     layout=LAYOUTS,
     pattern=st.sampled_from(PATTERNS),
