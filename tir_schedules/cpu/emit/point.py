@@ -11,7 +11,7 @@ from ...kernel_ir.expr import AxisRef, Const, Expr, Load, Tensor
 from ..facts import guards
 from ..facts.division import by_reciprocals
 from .access import prefetch, strided
-from .access.storage import stored, total
+from .access.storage import as_stored, stored, total
 from .arithmetic.expr import INDEX, Emitter, Scope, hoist, share
 from .nest import Nest, sequence
 from .reduce import accumulate
@@ -114,8 +114,9 @@ class PointEmitter:
                 scope.stores = []
                 self._forward[node.stage.out] = value
             if self._streams(node, width) or self._splits(node, width):
-                lanes = tirx.decl_buffer((width,), node.stage.out.dtype, "lanes")
-                stores.append(tirx.BufferStore(lanes, value, [lane]))
+                dtype = node.stage.out.dtype
+                lanes = tirx.decl_buffer((width,), stored(dtype), "lanes")
+                stores.append(tirx.BufferStore(lanes, as_stored(value, dtype), [lane]))
                 aside.append((node, lanes))
             elif node.stage.out not in self._registers:
                 stores.append(nest.store(node, value))

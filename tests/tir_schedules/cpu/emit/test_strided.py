@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -15,6 +16,7 @@ from support.kernels import tir
 from support.kernels.checked import checked
 from support.kernels.scheduled import run, scheduled
 from tir_schedules.cpu.emit.access.strided import registers_of
+from tir_schedules.default_plan import plan_prim_func
 
 STEPS = [-8, -5, -3, -2, -1, 2, 3, 4, 7, 8]
 
@@ -62,6 +64,39 @@ def test_elements_apart_are_read_to_the_last(rows, size, step, dtype):
     y = np.zeros((rows, len(at)), dtype)
     run(scheduled(kernel, sc.device(1)), x, y)
     np.testing.assert_array_equal(y, x[:, list(at)] + x[:, [n + 1 for n in at]])
+
+
+def pairs(dtype: str, rows: int, size: int) -> tirx.PrimFunc:
+    """Return a kernel that compares neighbours of what it has made before."""
+    x = te.placeholder((rows, size), "float32", "x")
+
+    def value(i: te.Var, j: te.Var) -> te.Expr:
+        made = te.exp(x[i, j])
+        return made > 1 if dtype == "bool" else made.astype(dtype)
+
+    made = te.compute((rows, size), value, "made")
+
+    def other(i: te.Var, j: te.Var) -> te.Expr:
+        even, odd = made[i, 2 * j], made[i, 2 * j + 1]
+        return tirx.Select(even == odd, tirx.const(0, dtype), odd)
+
+    return te.create_prim_func([x, te.compute((rows, size // 2), other, "other")])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "bfloat16", "float16", "float32", "float64", "int8"])
+def test_lines_of_any_dtype_are_stored_apart(dtype):
+    """Memory of bool is int8, of bfloat16 its bits: lanes on their way to it have the same."""
+    x = np.random.default_rng().standard_normal((5, 1000), np.float32)
+    x[:, 1::2] = np.where(x[:, 1::2] > 0.5, x[:, ::2], x[:, 1::2])
+    memory = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    made = np.exp(x.astype("f8")).astype("f4")
+    made = made > 1 if dtype == "bool" else made.astype(memory)
+    y, kernel = np.zeros((5, 500), memory), pairs(dtype, 5, 1000)
+    assert plan_prim_func(kernel, sc.device(1)).phases[0].deinterleaved
+    run(scheduled(kernel, sc.device(1)), x, y)
+    even, odd = made[:, ::2], made[:, 1::2]
+    want = np.where(even == odd, np.zeros_like(odd), odd)
+    np.testing.assert_allclose(y.astype("f8"), want.astype("f8"), 1e-2)
 
 
 @pytest.mark.parametrize(("step", "expected"), [(2, True), (-2, True), (8, True), (9, False)])

@@ -152,7 +152,7 @@ class Storage:
     def store(self, node: Node, value: ir.Expr, position: Position) -> tirx.Stmt:
         """Return the store of the node's element at `position`."""
         tensor = node.stage.out
-        value = value if tensor.dtype == "bfloat16" else cast(value, stored(tensor.dtype))
+        value = as_stored(value, tensor.dtype)
         if tensor in self._flat:
             offset = self._global(node.store, position, None)
             return tirx.BufferStore(self._flat[tensor], value, [offset])
@@ -275,6 +275,11 @@ class Position:
 def stored(dtype: str) -> str:
     """Return the dtype of a tensor's memory; TVM's lowering has no vectors of bool in memory."""
     return {"bool": "int8", "bfloat16": bfloat16.BITS}.get(dtype, dtype)
+
+
+def as_stored(value: ir.Expr, dtype: str) -> ir.Expr:
+    """Return a value as the memory of a tensor has it; of bfloat16 it comes as bits."""
+    return value if dtype == "bfloat16" else cast(value, stored(dtype))
 
 
 def ramp(start: ir.Expr, lanes: int) -> ir.Expr:
