@@ -5,8 +5,8 @@ from __future__ import annotations
 from tvm import ir, tirx
 
 from ..plan.kernel_plan import LoopNest
-from .access.storage import Storage, total
-from .arithmetic.combiners import combine, identity
+from .access.storage import Storage, as_stored, total
+from .arithmetic.combiners import combine, held, identity, kept
 from .arithmetic.expr import INDEX, cast
 
 
@@ -14,10 +14,12 @@ def emit_combine(group: LoopNest, storage: Storage) -> tirx.Stmt:
     """Emit `for strip: acc = identity; for piece: acc += partial[piece]; out = acc`."""
     node = group.nodes[0]
     buffer, pieces = storage.partials[node]
-    elements, rule = node.stage.out.elements, node.stage.reduction
+    out, rule = node.stage.out, node.stage.reduction
+    elements = out.elements
     lanes = group.lanes if elements % group.lanes == 0 else 1
     dtype = node.stage.value.dtype
-    acc = tirx.decl_buffer((lanes,), dtype, "acc")
+    start = kept(identity(rule, dtype))
+    acc = tirx.decl_buffer((lanes,), str(start.ty.dtype), "acc")
     strip, piece = tirx.Var("strip", INDEX), tirx.Var("piece", INDEX)
 
     def over(make) -> tirx.Stmt:
@@ -29,20 +31,19 @@ def emit_combine(group: LoopNest, storage: Storage) -> tirx.Stmt:
         return total([(lanes, strip), (1, lane)])
 
     def add(lane: ir.Expr) -> tirx.Stmt:
-        part = tirx.BufferLoad(buffer, [total([(1, offset(lane)), (elements, piece)])])
-        return tirx.BufferStore(acc, combine(rule, tirx.BufferLoad(acc, [lane]), part), [lane])
+        part = held(rule, buffer, total([(1, offset(lane)), (elements, piece)]))
+        return tirx.BufferStore(acc, kept(combine(rule, held(rule, acc, lane), part)), [lane])
 
-    flat = storage.flat(node.stage.out)
+    def finish(lane: ir.Expr) -> tirx.Stmt:
+        value = as_stored(cast(held(rule, acc, lane), out.dtype), out.dtype)
+        return tirx.BufferStore(storage.flat(out), value, [offset(lane)])
+
     body = tirx.SeqStmt(
         [
             tirx.AllocBuffer(acc),
-            over(lambda lane: tirx.BufferStore(acc, identity(rule, dtype), [lane])),
+            over(lambda lane: tirx.BufferStore(acc, start, [lane])),
             tirx.For(piece, 0, pieces, tirx.ForKind.SERIAL, over(add)),
-            over(
-                lambda lane: tirx.BufferStore(
-                    flat, cast(tirx.BufferLoad(acc, [lane]), node.stage.out.dtype), [offset(lane)]
-                )
-            ),
+            over(finish),
         ]
     )
     return tirx.For(strip, 0, elements // lanes, tirx.ForKind.SERIAL, body)

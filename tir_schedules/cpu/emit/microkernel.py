@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from ...kernel_ir.stage import Reduction
-from .arithmetic.combiners import SUM, combine, identity
+from .arithmetic.combiners import SUM, combine, held, identity, kept
 from .lanes import Stmts, each_lane, load, loop, store
 
 _CHOICE = ir.Op.get("prim.if_then_else")
@@ -19,6 +19,7 @@ _CHOICE = ir.Op.get("prim.if_then_else")
 
 def accumulator(start: ir.Expr, width: int, name: str = "acc") -> tuple[ir.Var, Stmts]:
     """Return a buffer of `width` lanes, and what allocates it and sets each to `start`."""
+    start = kept(start)
     buffer = tirx.decl_buffer((width,), str(start.ty.dtype), name)
     fill = each_lane(width, lambda lane: [store(buffer, start, lane)])
     return buffer, [tirx.AllocBuffer(buffer), fill]
@@ -36,7 +37,7 @@ def open_rows(rule: Reduction, rows: int, width: int, dtype: str) -> tuple[list[
 
 def add_term(rule: Reduction, acc: ir.Var, term: ir.Expr, lane: ir.Expr) -> tirx.Stmt:
     """Combine a term into a lane of an accumulator."""
-    return store(acc, added(rule, load(acc, lane), term), lane)
+    return store(acc, kept(added(rule, held(rule, acc, lane), term)), lane)
 
 
 def added(rule: Reduction, old: ir.Expr, term: ir.Expr) -> ir.Expr:

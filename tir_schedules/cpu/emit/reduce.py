@@ -6,9 +6,9 @@ from tvm import ir, tirx
 
 from ..facts.vectors import halves
 from .access.storage import total
-from .arithmetic.combiners import identity, lane_tree
+from .arithmetic.combiners import held, identity, lane_tree
 from .arithmetic.expr import INDEX, cast
-from .lanes import Stmts, each_lane, load
+from .lanes import Stmts, each_lane
 from .microkernel import add_term, added, open_rows
 from .nest import Nest, Reduce, sequence
 
@@ -46,7 +46,7 @@ def close_nested(sums: list[Reduce]) -> list[tirx.Stmt]:
         for block, acc in zip(blocks, reduce.accs, strict=True):
 
             def add(at: ir.Expr, rule=reduce.node.stage.reduction, block=block, acc=acc) -> Stmts:
-                return [add_term(rule, acc, load(block, at), at)]
+                return [add_term(rule, acc, held(rule, block, at), at)]
 
             out.append(each_lane(int(acc.ty.shape[0]), add))
     return out
@@ -121,7 +121,7 @@ def close_strip(nest: Nest, reduce: Reduce, start: ir.Expr, width: int) -> list[
             loops[atom] = total([(1, saved[atom])], row)
         parts = [(1, lane)] if width > 1 else []
         loops[nest.vector] = total([(1, start), *parts])
-        value = tirx.BufferLoad(acc, [total(parts)])
+        value = held(reduce.node.stage.reduction, acc, total(parts))
         body = nest.store(reduce.node, value)
         if width > 1:
             body = tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, body)

@@ -8,7 +8,7 @@ from tvm import ir, tirx
 
 from ....kernel_ir.stage import Reduction
 from ....vector_math import nan_max, nan_min
-from .expr import INDEX, constant
+from .expr import INDEX, cast, constant
 
 MAX, SUM = Reduction("max", -math.inf), Reduction("sum", 0)
 
@@ -32,6 +32,17 @@ def combine(rule: Reduction, left: ir.Expr, right: ir.Expr) -> ir.Expr:
     return (tirx.And if rule.kind == "and" else tirx.Or)(left, right)
 
 
+def kept(value: ir.Expr) -> ir.Expr:
+    """Return a value as an accumulator has it: of bools TVM's lowering has no vectors in memory."""
+    return cast(value, "int8") if str(value.ty.dtype).startswith("bool") else value
+
+
+def held(rule: Reduction, acc: ir.Var, at: ir.Expr) -> ir.Expr:
+    """Return what an accumulator holds at a lane."""
+    value = tirx.BufferLoad(acc, [at])
+    return tirx.NE(value, tirx.IntImm("int8", 0)) if rule.kind in ("and", "or") else value
+
+
 def lane_tree(rule: Reduction, acc: ir.Var, width: int) -> tuple[list[tirx.Stmt], ir.Expr]:
     """Fold `width` lanes (a power of two) by halves, a fixed order of additions; return the result.
 
@@ -51,12 +62,12 @@ def lane_tree(rule: Reduction, acc: ir.Var, width: int) -> tuple[list[tirx.Stmt]
             out += [tirx.AllocBuffer(half), store]
             halves.append(half)
         lane: ir.Expr = tirx.Var("lane", INDEX) if width > 1 else tirx.IntImm(INDEX, 0)
-        value = combine(rule, *(tirx.BufferLoad(half, [lane]) for half in halves))
+        value = kept(combine(rule, *(held(rule, half, lane) for half in halves)))
         acc = tirx.decl_buffer((width,), dtype, "folded")
         add = tirx.BufferStore(acc, value, [lane])
         out.append(tirx.AllocBuffer(acc))
         out.append(tirx.For(lane, 0, width, tirx.ForKind.VECTORIZED, add) if width > 1 else add)
-    return out, tirx.BufferLoad(acc, [tirx.IntImm(INDEX, 0)])
+    return out, held(rule, acc, tirx.IntImm(INDEX, 0))
 
 
 def _lanes(width: int) -> ir.Expr:
