@@ -14,10 +14,25 @@ def convert(value: ir.Expr, source: str, target: str) -> ir.Expr:
         return value
     if source == "bfloat16":
         wide = tirx.reinterpret("float32", tirx.Cast("uint32", value) << _u32(16))
+        if target == "bool":
+            return truth(wide)
         return wide if target == "float32" else tirx.Cast(target, wide)
     if source != "float32":
         value = tirx.Cast("float32", value)
     return _rounded(value)
+
+
+def truth(value: ir.Expr) -> ir.Expr:
+    """Return whether a number is not 0; NaN is not.
+
+    Of the constants -8 and -2.0 TVM's simplifier would make a bool, and abort. Its x != 0 is false
+    for NaN.
+    """
+    dtype = str(value.ty.dtype)
+    if not dtype.startswith("float"):
+        return tirx.NE(value, tirx.IntImm(dtype, 0))
+    is_zero = tirx.Cast("int32", tirx.EQ(value, tirx.FloatImm(dtype, 0.0)))
+    return tirx.EQ(is_zero, tirx.IntImm("int32", 0))
 
 
 def _rounded(value: ir.Expr) -> ir.Expr:

@@ -269,9 +269,8 @@ def constant(value: float | bool, dtype: str) -> ir.Expr:
 def cast(value: ir.Expr, dtype: str) -> ir.Expr:
     if str(value.ty.dtype) == dtype:
         return value
-    if dtype == "bool" and str(value.ty.dtype).startswith(("int", "uint")):
-        # TVM's simplifier makes a bool of the constant -8 and aborts.
-        return tirx.NE(value, tirx.IntImm(str(value.ty.dtype), 0))
+    if dtype == "bool":
+        return bfloat16.truth(value)
     return tirx.Cast(dtype, value)
 
 
