@@ -51,3 +51,16 @@ def test_products_of_a_factor_and_its_negation_add_up_to_nothing(dtype, factors)
         helper.make_node("Add", ["p", "q"], ["nothing"]),
     ]
     assert_nothing(nodes, dtype, (5, 67))
+
+
+@pytest.mark.parametrize("factors", [["p", "by"], ["by", "p"]])
+def test_a_product_times_minus_one_is_its_negation(factors):
+    by = helper.make_tensor("by", onnx.TensorProto.FLOAT, [], [-1.0])
+    nodes = [
+        helper.make_node("Constant", [], ["by"], value=by),
+        helper.make_node("Mul", ["x", "y"], ["xy"]),
+        helper.make_node("Mul", ["xy", "x"], ["p"]),
+        helper.make_node("Mul", factors, ["minus"]),
+        helper.make_node("Add", ["minus", "p"], ["nothing"]),
+    ]
+    assert_nothing(nodes, "float32", ())

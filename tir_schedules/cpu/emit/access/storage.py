@@ -132,7 +132,7 @@ class Storage:
         else:
             offset = self._local(load, reader, position, emit)
             value = tirx.BufferLoad(self._tiles[tensor], [offset])
-        return from_memory(value, load.dtype)
+        return cast(value, "bool") if load.dtype == "bool" else value
 
     def addressed_by(
         self, load: Load, reader: Node, access: Access, position: Position
@@ -280,11 +280,6 @@ def stored(dtype: str) -> str:
 def as_stored(value: ir.Expr, dtype: str) -> ir.Expr:
     """Return a value as the memory of a tensor has it; of bfloat16 it comes as bits."""
     return value if dtype == "bfloat16" else cast(value, stored(dtype))
-
-
-def from_memory(value: ir.Expr, dtype: str) -> ir.Expr:
-    """Return what was loaded of a tensor as its dtype; bfloat16 stays bits."""
-    return tirx.NE(value, tirx.IntImm("int8", 0)) if dtype == "bool" else value
 
 
 def ramp(start: ir.Expr, lanes: int) -> ir.Expr:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
+from .conditions import truth
+
 BITS = "uint16"
 _QUIET_NAN = 0x7FC0
 
@@ -20,19 +22,6 @@ def convert(value: ir.Expr, source: str, target: str) -> ir.Expr:
     if source != "float32":
         value = tirx.Cast("float32", value)
     return _rounded(value)
-
-
-def truth(value: ir.Expr) -> ir.Expr:
-    """Return whether a number is not 0; NaN is not.
-
-    Of the constants -8 and -2.0 TVM's simplifier would make a bool, and abort. Its x != 0 is false
-    for NaN.
-    """
-    dtype = str(value.ty.dtype)
-    if not dtype.startswith("float"):
-        return tirx.NE(value, tirx.IntImm(dtype, 0))
-    is_zero = tirx.Cast("int32", tirx.EQ(value, tirx.FloatImm(dtype, 0.0)))
-    return tirx.EQ(is_zero, tirx.IntImm("int32", 0))
 
 
 def _rounded(value: ir.Expr) -> ir.Expr:

@@ -40,7 +40,7 @@ def kept(value: ir.Expr) -> ir.Expr:
 def held(rule: Reduction, acc: ir.Var, at: ir.Expr) -> ir.Expr:
     """Return what an accumulator holds at a lane."""
     value = tirx.BufferLoad(acc, [at])
-    return tirx.NE(value, tirx.IntImm("int8", 0)) if rule.kind in ("and", "or") else value
+    return cast(value, "bool") if rule.kind in ("and", "or") else value
 
 
 def lane_tree(rule: Reduction, acc: ir.Var, width: int) -> tuple[list[tirx.Stmt], ir.Expr]:

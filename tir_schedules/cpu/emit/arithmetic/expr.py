@@ -11,6 +11,7 @@ from tvm import ir, tirx
 from ....kernel_ir.expr import NEVER_ABOVE_ZERO, AxisRef, Const, Expr, Load, Op
 from ....vector_math import lower, nan_max, nan_min, opaque_zero
 from . import bfloat16
+from .conditions import opposite, truth
 
 _BINARY = {
     name: getattr(tirx, name)
@@ -117,8 +118,7 @@ class Emitter:
         if expr.dtype == "bool" and name in _BOOLEAN:
             name = _BOOLEAN[name]
         if name == "Not":
-            # not (x < y) would become y <= x, which differs on NaN.
-            return tirx.EQ(tirx.Cast(INDEX, args[0]), tirx.IntImm(INDEX, 0))
+            return opposite(args[0])
         if name in ("Mul", "Div"):
             args = [_unfolded(args[0]), _unfolded(args[1]) if name == "Mul" else args[1]]
         if name == "Div" and isinstance(args[1], tirx.FloatImm) and args[1].value == 0:
@@ -127,6 +127,8 @@ class Emitter:
             return tirx.Mul(args[0], tirx.FloatImm(expr.dtype, infinity))
         if name in ("EQ", "NE"):
             args = _comparable(expr, args)
+        if name == "NE" and str(args[0].ty.dtype).startswith("float"):
+            return opposite(tirx.EQ(*args))
         if name in _BINARY:
             return _BINARY[name](*args)
         if name == "Cast" and "bfloat16" in (expr.dtype, expr.args[0].dtype):
@@ -171,7 +173,7 @@ def _rounded(expr: Expr, value: ir.Expr) -> ir.Expr:
     where a square root follows. So is x * y + x * -y. TVM writes -p as p * -1, which is rounded
     only if p is a product.
     """
-    product = expr.args[0] if _negated(expr) else expr
+    product = next(f for f in expr.args if not _is_minus_one(f)) if _negated(expr) else expr
     if not _is_product(product) or isinstance(value, tirx.FloatImm):
         return value
     return tirx.call_llvm_pure_intrin(expr.dtype, "llvm.arithmetic.fence", value)
@@ -197,7 +199,11 @@ def _share_a_factor(left: Expr, right: Expr) -> bool:
 
 
 def _negated(expr: Expr) -> bool:
-    return _is_product(expr) and isinstance(expr.args[1], Const) and expr.args[1].value == -1
+    return _is_product(expr) and sum(map(_is_minus_one, expr.args)) == 1
+
+
+def _is_minus_one(expr: Expr) -> bool:
+    return isinstance(expr, Const) and expr.value == -1
 
 
 def _unfolded(value: ir.Expr) -> ir.Expr:
@@ -270,7 +276,7 @@ def cast(value: ir.Expr, dtype: str) -> ir.Expr:
     if str(value.ty.dtype) == dtype:
         return value
     if dtype == "bool":
-        return bfloat16.truth(value)
+        return truth(value)
     return tirx.Cast(dtype, value)
 
 
