@@ -18,7 +18,7 @@ import tvm
 from tvm import relax, te, tirx, topi
 from tvm.ir import IRModule
 
-from tir_schedules.backend import backend, device_of
+from tir_schedules.backend import Plan, backend, device_of
 from tir_schedules.device import Device
 from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile
 from tir_schedules.host import host_name
@@ -31,7 +31,7 @@ _LIGHT_OPS = 32
 _SHARE_BYTES = 256 << 10  # of a thread; two of them fit L2
 _CHAIN = 33
 _PAGE, _PANELS = 4096, 3
-_FEW_BARRIERS, _MANY_BARRIERS = 2, 6
+_PHASES = 1, 5  # rounds of a kernel that is cut into phases, and of a longer one
 _STRIPS = (128, 256, 512)  # elements: tiles are as wide that cut rows from memory
 _OTHER_BYTES = 32 << 20  # a last-level cache no system file tells of
 _ROUNDS, _ROUND_S = 7, 0.05
@@ -116,13 +116,16 @@ class _Bench:
 
     def barrier_ns(self, threads: int) -> float:
         """Return what a barrier adds: the slope over kernels of more and fewer phases."""
+        few, many = (_phases(threads, rounds) for rounds in _PHASES)
+        counts = [
+            self._plan(func, self._eager(threads), _parallel(True)).barriers for func in (few, many)
+        ]
         alone, together = (
-            self._timed(_phases(threads, _MANY_BARRIERS), count, _parallel(count > 1))
-            - self._timed(_phases(threads, _FEW_BARRIERS), count, _parallel(count > 1))
-            for count in (1, threads)
+            self._timed(many, count, change, device=self._eager(count))
+            - self._timed(few, count, change, device=self._eager(count))
+            for count, change in ((1, _parallel(False)), (threads, _parallel(True)))
         )
-        added = _MANY_BARRIERS - _FEW_BARRIERS
-        return max(1.0, (together - alone / threads) / added)
+        return max(1.0, (together - alone / threads) / (counts[1] - counts[0]))
 
     def handover_ns(self, threads: int) -> float:
         """Return what a byte takes longer that another thread has written a kernel before."""
@@ -194,15 +197,33 @@ class _Bench:
         one, many = (self._timed(func, threads, change, count) for count in (1, _CHAIN))
         return (many - one) / (_CHAIN - 1)
 
-    def _timed(self, func: tirx.PrimFunc, threads: int, change: Change, calls: int = 1) -> float:
-        """Return the median time of `calls` kernels in a row, in ns."""
+    def _eager(self, threads: int) -> Device:
+        """Return a device that cuts whatever work there is into tiles and phases."""
         device = self.device(threads)
+        turns = replace(device.profile.thresholds, cut_regions=1, tile_regions=1)
+        return replace(device, profile=replace(device.profile, thresholds=turns))
+
+    def _plan(self, func: tirx.PrimFunc, device: Device, change: Change) -> Plan:
         template = backend(device)
         kernel = template.read(func)
         decisions = change(template.default_decisions(kernel, device))
-        plan = template.plan(kernel, decisions, device)
-        scheduled = template.emit(plan, func).with_attrs(
-            {"tirx.is_scheduled": True, "op_pattern": 8, "global_symbol": "kernel"}
+        return template.plan(kernel, decisions, device)
+
+    def _timed(
+        self,
+        func: tirx.PrimFunc,
+        threads: int,
+        change: Change,
+        calls: int = 1,
+        device: Device | None = None,
+    ) -> float:
+        """Return the median time of `calls` kernels in a row, in ns."""
+        device = device or self.device(threads)
+        plan = self._plan(func, device, change)
+        scheduled = (
+            backend(device)
+            .emit(plan, func)
+            .with_attrs({"tirx.is_scheduled": True, "op_pattern": 8, "global_symbol": "kernel"})
         )
         model = api.compile(_module(scheduled, calls), threads=threads)
         tensors = [tvm.runtime.tensor(array) for array in self._inputs(scheduled)]

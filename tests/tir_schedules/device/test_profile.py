@@ -155,6 +155,17 @@ def test_calibrate_refuses_what_it_cannot_do(tmp_path, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 2
 
 
+@pytest.mark.parametrize("threads", [2, 3])
+def test_barriers_are_measured_on_kernels_that_have_them(threads):
+    bench, counts = calibration._Bench(), []
+    for rounds in calibration._PHASES:
+        func = calibration._phases(threads, rounds)
+        plan = bench._plan(func, bench._eager(threads), calibration._parallel(True))
+        assert plan.parallel
+        counts.append(plan.barriers)
+    assert counts[1] >= counts[0] + 4
+
+
 def test_a_given_profile_decides_the_layout_of_weights(tmp_path):
     """Rows a page apart get wider panels where a profile says that they collide."""
     g = sc.zoo.graph.Graph("product")
