@@ -12,7 +12,7 @@ from ..facts import guards
 from ..facts.division import by_reciprocals
 from .access import prefetch, strided
 from .access.storage import as_stored, stored, total
-from .arithmetic.expr import INDEX, Emitter, Scope, hoist, share
+from .arithmetic.expr import INDEX, Emitter, Scope, hoist, rounded, share
 from .nest import Nest, sequence
 from .reduce import accumulate
 
@@ -105,6 +105,7 @@ class PointEmitter:
             if reduce is not None:
                 stores.append(accumulate(nest, reduce, value, lane))
                 continue
+            value = rounded(values[node], value)
             if into is not None:
                 stores.append(tirx.BufferStore(into, value, [at]))
                 continue

@@ -58,6 +58,7 @@ class Scope:
 
     def bind(self, expr: Expr, value: ir.Expr) -> ir.Expr:
         """Compute `value` here, once, for everything that asks for `expr` from now on."""
+        value = rounded(expr, value)
         if isinstance(value, tirx.IntImm | tirx.FloatImm):
             self._values[expr] = value
             return value
@@ -111,10 +112,10 @@ class Emitter:
         if name == "Sub" and expr.dtype.startswith(("float", "bfloat")):
             # TVM simplifies floats as reals (x - x to 0, (x + y) - x to y), but not this form; LLVM
             # makes one subtraction of it.
-            whole, part = map(_rounded, expr.args, args)
+            whole, part = map(rounded, expr.args, args)
             return tirx.Add(whole, tirx.Mul(part, tirx.FloatImm(expr.dtype, -1.0)))
         if name == "Add" and (any(map(_negated, expr.args)) or _share_a_factor(*expr.args)):
-            args = [_rounded(*pair) for pair in zip(expr.args, args, strict=True)]
+            args = [rounded(*pair) for pair in zip(expr.args, args, strict=True)]
         if expr.dtype == "bool" and name in _BOOLEAN:
             name = _BOOLEAN[name]
         if name == "Not":
@@ -166,12 +167,13 @@ def _meets(values: Iterable[ir.Expr], var: ir.Var) -> bool:
     return any(var.same_as(free) for v in values for free in tirx.analysis.undefined_vars(v))
 
 
-def _rounded(expr: Expr, value: ir.Expr) -> ir.Expr:
-    """Return a product that LLVM rounds before it is subtracted or added; others as they are.
+def rounded(expr: Expr, value: ir.Expr) -> ir.Expr:
+    """Return a product that LLVM rounds before it is subtracted, added or kept; others as they are.
 
     A fused x * c - m, m the largest x * c as it was stored, is a little off 0: below it, perhaps,
     where a square root follows. So is x * y + x * -y. TVM writes -p as p * -1, which is rounded
-    only if p is a product.
+    only if p is a product. A product that is kept would be one multiply-add with the sum that reads
+    it in some loops and not in others, as LLVM forwards it: tiles of other sizes had other bits.
     """
     product = next(f for f in expr.args if not _is_minus_one(f)) if _negated(expr) else expr
     if not _is_product(product) or isinstance(value, tirx.FloatImm):
