@@ -11,6 +11,7 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Atom
 from ...kernel_ir.expr import Tensor
 from ..facts import guards
+from ..facts.memory.overwrite import reads_where_it_writes
 from ..facts.vectors import halves
 from .access.storage import total
 from .arithmetic.expr import INDEX
@@ -40,8 +41,10 @@ class NestEmitter:
         self._epilogue: PointEmitter | None = None
         self._behind = nest.behind()
         self._settled = False  # whether all rows at hand are inside a padded line
+        self._in_place = False
         if self._behind is not None:
             self._epilogue = PointEmitter(self._behind, registers)
+            self._in_place = reads_where_it_writes(self._behind.group, nest.storage.params)
 
     # Levels: loops[0..strip) | strip of the vector dimension | loops[strip..n-1) | lanes.
 
@@ -183,10 +186,11 @@ class NestEmitter:
         """Emit what whole strips leave: halving widths, or a register tile over some lanes again.
 
         Each piece of a register tile loads all of its rows anew, so one is better than several; the
-        lanes done twice get the same results.
+        lanes done twice get the same results, unless these may lie over what they are made of.
         """
         width = 1 << (left - 1).bit_length()
-        if self._nest.group.rows > 1 and 0 < left < width <= done + left:
+        again = self._nest.group.rows > 1 and not self._in_place
+        if again and 0 < left < width <= done + left:
             return self._lanes_at(total([(1, start)], done + left - width), width)
         out: list[tirx.Stmt] = []
         for width in halves(left):

@@ -85,6 +85,11 @@ class Storage:
         """Return the global position of an affine access."""
         return self._global(access, position, None)
 
+    @property
+    def params(self) -> tuple[Tensor, ...]:
+        """The parameters of the kernel."""
+        return self._plan.space.kernel.params
+
     def is_flat(self, tensor: Tensor) -> bool:
         """Return whether a tensor is a parameter or in the workspace, not in a tile buffer."""
         return tensor in self._flat

@@ -6,7 +6,7 @@ and nothing of it may be read, in the nest that writes or behind it, once it is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ....analysis.iteration_space import Access, Atom, Node
@@ -110,6 +110,20 @@ def refuse_nest(group: LoopNest, writer: Node, phase: Phase) -> str | None:
     if group.rows > 1 and any(_overlaps(n, group.lanes) for n in _extents(group.dims[-1], phase)):
         return "the last lanes of a register tile are done twice"
     return None
+
+
+def reads_where_it_writes(group: LoopNest, params: Collection[Tensor]) -> bool:
+    """Return whether a point of a nest reads a buffer where it writes another.
+
+    TVM's StorageRewrite then lets the two be one, if the read is the last: what is done twice would
+    read what it has made. It never does so with parameters.
+    """
+    kept = (n for n in group.nodes if n.stage.out not in params)
+    return any(
+        access.tensor not in params and is_same_element(access, node.store)
+        for node in kept
+        for access in node.reads.values()
+    )
 
 
 def _extents(atom: Atom, phase: Phase) -> set[int]:

@@ -1,0 +1,28 @@
+"""Cases that check_all.py found wrong and that no smaller test shows: by their seeds."""
+
+import pytest
+
+from support.blocks.case import wrong
+from support.blocks.reducer import whole
+from support.decisions import case
+
+
+@pytest.mark.parametrize("seed", [3144514762, 1407557922])
+def test_a_kept_product_has_the_same_bits_on_any_number_of_threads(seed):
+    """A convolution of one tap and channel is no sum: its product is kept, then read by a sum.
+
+    LLVM would make one multiply-add of the two in loops where it forwards the one to the other:
+    with a tile an image, some elements had other bits than with one tile for all. The way of these
+    networks runs them on 1 and 8 threads.
+    """
+    chosen = whole(seed)
+    assert wrong(chosen.graph(), chosen.way) == []
+
+
+def test_lanes_that_are_done_twice_do_not_read_what_they_have_made():
+    """A residual sum behind a product, 197 lanes: TVM wrote it over the operand that it reads last.
+
+    The last register of lanes reaches back into the one before, whose sums it then added to again.
+    """
+    found, _ = case.wrong(2532421049)
+    assert found == []
