@@ -11,6 +11,7 @@ from tvm_stitch.frontend.rewrites.bfloat16 import bfloat16_through_float
 from tvm_stitch.frontend.rewrites.bool_equal import bool_equal
 from tvm_stitch.frontend.rewrites.dropout import dropout
 from tvm_stitch.frontend.rewrites.gemm import gemm
+from tvm_stitch.frontend.rewrites.half_reductions import half_reductions
 from tvm_stitch.frontend.rewrites.integer_mean import integer_mean
 from tvm_stitch.frontend.rewrites.layer_normalization import layer_normalization
 from tvm_stitch.frontend.rewrites.log_sum_exp import log_sum_exp
@@ -39,6 +40,7 @@ REWRITES = (
     layer_normalization,
     lp_normalization,
     reduce_over_nothing,
+    half_reductions,
     log_sum_exp,
     integer_mean,
     one_hot,
