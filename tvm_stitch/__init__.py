@@ -27,7 +27,7 @@ __all__ = [
 
 _HOMES = {
     "Model": "tvm_stitch.runtime.model",
-    "Report": "tvm_stitch.report",
+    "Report": "tvm_stitch.reports.report",
     "advise": "tvm_stitch.api",
     "compile": "tvm_stitch.api",
     "explain": "tvm_stitch.api",

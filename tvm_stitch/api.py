@@ -13,10 +13,10 @@ from tvm.target import Target
 
 from tir_schedules.kernel_ir.stage import Kernel
 from tvm_stitch import pipeline
-from tvm_stitch.advice import Advice
 from tvm_stitch.build import Request, build, legalizing, lower, understand
 from tvm_stitch.errors import StitchError
-from tvm_stitch.report import Report
+from tvm_stitch.reports.advice import Advice
+from tvm_stitch.reports.report import Report
 from tvm_stitch.runtime.link import find_compiler
 from tvm_stitch.runtime.model import Model
 

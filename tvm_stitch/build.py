@@ -28,7 +28,7 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend import ImportedModel, import_model
 from tvm_stitch.frontend.origins import origin_of
 from tvm_stitch.packing import packed
-from tvm_stitch.report import Report
+from tvm_stitch.reports.report import Report
 from tvm_stitch.runtime import cpu_features, library
 from tvm_stitch.runtime.artifact import Meta, Tensor, stored_bytes
 from tvm_stitch.runtime.model import Model

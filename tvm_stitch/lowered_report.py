@@ -10,8 +10,8 @@ from tvm.ir import IRModule
 from relay_passes.transform import StitchOps
 from tir_schedules import ApplyStitchSchedules
 from tvm_stitch.frontend.origins import origin_of
-from tvm_stitch.memory import overwritten, peak_bytes
-from tvm_stitch.report import GroupReport, Report
+from tvm_stitch.reports.memory import overwritten, peak_bytes
+from tvm_stitch.reports.report import GroupReport, Report
 
 _LAUNCHES = (
     *("relax.call_tir", "relax.call_tir_inplace"),

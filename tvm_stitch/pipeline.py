@@ -35,7 +35,7 @@ from tir_schedules.backend import device_of
 from tir_schedules.device.profile import Profile
 from tir_schedules.fuel import spend, unnoted
 from tvm_stitch.lowered_report import build_report
-from tvm_stitch.report import Report
+from tvm_stitch.reports.report import Report
 from tvm_stitch.steps import Step, Steps
 
 

@@ -14,8 +14,8 @@ from zoo.graph import Graph
 import tvm_stitch
 from relay_passes.graph.fusion_plan import Forecast
 from support.kernels import stitch_case as sc
-from tvm_stitch.advice import Advice
 from tvm_stitch.cli import main
+from tvm_stitch.reports.advice import Advice
 
 
 def product() -> onnx.ModelProto:

@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
-from tvm_stitch.frontend.rewrites.builder import Builder
 
 # Operators whose results hold each element of these inputs (None: of every input), and no other.
 PRESERVING: dict[str, tuple[int, ...] | None] = {

@@ -19,7 +19,7 @@ from tvm_stitch.frontend.onnx_graph.sound import check_sound
 from tvm_stitch.frontend.onnx_graph.tensors import TensorReader
 from tvm_stitch.frontend.operators import check_operators
 from tvm_stitch.frontend.rewrites import OPTIONAL, REWRITES
-from tvm_stitch.frontend.rewrites.group_normalization import replace_deprecated
+from tvm_stitch.frontend.rewrites.norms.group_normalization import replace_deprecated
 from tvm_stitch.frontend.shapes import bind_shapes
 from tvm_stitch.frontend.structure import check_structure, inline_functions, simplify
 from tvm_stitch.frontend.to_relax import to_relax

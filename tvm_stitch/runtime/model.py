@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm.runtime.vm import VirtualMachine
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.report import Report
+from tvm_stitch.reports.report import Report
 from tvm_stitch.runtime import artifact, cpu_features
 from tvm_stitch.runtime.artifact import Meta
 from tvm_stitch.runtime.buffers import InputSlot, data_pointer, is_resident, view

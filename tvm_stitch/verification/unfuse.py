@@ -17,7 +17,7 @@ from relay_passes.fusion.take_apart import NOTHING, Apart
 from relay_passes.graph.op_graph import function_hash
 from tvm_stitch.build import Lowered, Request, build, lower
 from tvm_stitch.errors import StitchError
-from tvm_stitch.report import Unfused
+from tvm_stitch.reports.report import Unfused
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.verification.kernels import Finding
 from tvm_stitch.verification.program import Program, kernel_names, read_function

@@ -16,7 +16,7 @@ from tvm.script import tirx as T
 from relay_passes.memory.plan_memory import PLACE, _offsets, _Span
 from relay_passes.transform import PlanMemory
 from support.kernels import stitch_case as sc
-from tvm_stitch.memory import _STORAGE, _calls, peak_bytes
+from tvm_stitch.reports.memory import _STORAGE, _calls, peak_bytes
 
 
 def most_alive(spans: list[_Span]) -> int:

@@ -18,7 +18,7 @@ from support.models.runtime import linear, linear_reference
 from tir_schedules.cpu import template
 from tir_schedules.cpu.emit.arithmetic import expr as emit_expr
 from tvm_stitch.cli import main
-from tvm_stitch.report import Report
+from tvm_stitch.reports.report import Report
 
 WRONG_OPS = ["packed_matmul of MatMul 'product'", "add of Add 'sum'", "relu of Relu 'y'"]
 

@@ -5,29 +5,29 @@ Each is `(graph, node) -> new nodes or None`; several that match one node apply 
 
 from __future__ import annotations
 
-from tvm_stitch.frontend.rewrites.auto_pad import explicit_pads
-from tvm_stitch.frontend.rewrites.batch_normalization import batch_normalization
-from tvm_stitch.frontend.rewrites.bfloat16 import bfloat16_through_float
-from tvm_stitch.frontend.rewrites.bool_equal import bool_equal
-from tvm_stitch.frontend.rewrites.dropout import dropout
-from tvm_stitch.frontend.rewrites.gemm import gemm
-from tvm_stitch.frontend.rewrites.half_reductions import half_reductions
-from tvm_stitch.frontend.rewrites.integer_mean import integer_mean
-from tvm_stitch.frontend.rewrites.layer_normalization import layer_normalization
-from tvm_stitch.frontend.rewrites.log_sum_exp import log_sum_exp
-from tvm_stitch.frontend.rewrites.lp_normalization import lp_normalization
-from tvm_stitch.frontend.rewrites.microsoft import MICROSOFT_OPS, microsoft
-from tvm_stitch.frontend.rewrites.one_hot import one_hot
-from tvm_stitch.frontend.rewrites.power import mixed_power, small_power
-from tvm_stitch.frontend.rewrites.reduce_noop import reduce_over_nothing
-from tvm_stitch.frontend.rewrites.scalar_operand import scalar_operand
-from tvm_stitch.frontend.rewrites.special_values import (
+from tvm_stitch.frontend.rewrites.arithmetic.bfloat16 import bfloat16_through_float
+from tvm_stitch.frontend.rewrites.arithmetic.bool_equal import bool_equal
+from tvm_stitch.frontend.rewrites.arithmetic.power import mixed_power, small_power
+from tvm_stitch.frontend.rewrites.arithmetic.scalar_operand import scalar_operand
+from tvm_stitch.frontend.rewrites.arithmetic.special_values import (
     clip_by_constants,
     clip_to_finite,
     one_sided_isinf,
     sign_of_nan,
     thresholded_relu,
 )
+from tvm_stitch.frontend.rewrites.auto_pad import explicit_pads
+from tvm_stitch.frontend.rewrites.dropout import dropout
+from tvm_stitch.frontend.rewrites.gemm import gemm
+from tvm_stitch.frontend.rewrites.microsoft import MICROSOFT_OPS, microsoft
+from tvm_stitch.frontend.rewrites.norms.batch_normalization import batch_normalization
+from tvm_stitch.frontend.rewrites.norms.layer_normalization import layer_normalization
+from tvm_stitch.frontend.rewrites.norms.lp_normalization import lp_normalization
+from tvm_stitch.frontend.rewrites.one_hot import one_hot
+from tvm_stitch.frontend.rewrites.reductions.half_reductions import half_reductions
+from tvm_stitch.frontend.rewrites.reductions.integer_mean import integer_mean
+from tvm_stitch.frontend.rewrites.reductions.log_sum_exp import log_sum_exp
+from tvm_stitch.frontend.rewrites.reductions.reduce_noop import reduce_over_nothing
 from tvm_stitch.frontend.rewrites.upsample import upsample
 
 REWRITES = (

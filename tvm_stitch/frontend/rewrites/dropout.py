@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx
 
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph
-from tvm_stitch.frontend.rewrites.builder import Builder
 
 
 def dropout(graph: Graph, node: onnx.NodeProto) -> list | None:

@@ -7,8 +7,8 @@ import math
 import onnx
 
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
-from tvm_stitch.frontend.rewrites.builder import Builder
 
 # Each with the number of its inputs that are no option.
 MICROSOFT_OPS = {

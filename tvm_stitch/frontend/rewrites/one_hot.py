@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
-from tvm_stitch.frontend.rewrites.builder import Builder
 
 
 def one_hot(graph: Graph, node: onnx.NodeProto) -> list | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
-from tvm_stitch.frontend.rewrites.builder import Builder
 
 WHERE_SINCE = 9
 

@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
-from tvm_stitch.frontend.rewrites.builder import Builder
 
 
 def batch_normalization(graph: Graph, node: onnx.NodeProto) -> list | None:

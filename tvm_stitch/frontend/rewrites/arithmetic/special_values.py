@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import onnx
 
+from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
-from tvm_stitch.frontend.rewrites.builder import Builder
 
 
 def sign_of_nan(graph: Graph, node: onnx.NodeProto) -> list | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx
 
+from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph
-from tvm_stitch.frontend.rewrites.builder import Builder
 
 
 def bool_equal(graph: Graph, node: onnx.NodeProto) -> list | None:

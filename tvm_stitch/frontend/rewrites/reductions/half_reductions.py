@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import onnx
 
+from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
-from tvm_stitch.frontend.rewrites.builder import Builder
 
 _HALF = (np.float16, ml_dtypes.bfloat16)
 _STEPS = ("ReduceL2", "ReduceLogSum", "ReduceSumSquare")

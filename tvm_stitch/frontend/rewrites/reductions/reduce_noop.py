@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx
 
+from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
-from tvm_stitch.frontend.rewrites.builder import Builder
 
 ELEMENTWISE = {"Sum": "Identity", "Mean": "Identity", "Max": "Identity", "Min": "Identity",
                "Prod": "Identity", "LogSumExp": "Identity", "L1": "Abs", "L2": "Abs",

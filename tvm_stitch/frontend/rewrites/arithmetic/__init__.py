@@ -1,0 +1,1 @@
+"""Operators on elements: dtypes, constants and special values that TVM has wrong."""
