@@ -82,7 +82,8 @@ FLOORS = {
         "reports", "runtime", "frontend.onnx_graph", "frontend.rewrites.norms",
         "frontend.rewrites.reductions", "frontend.rewrites.arithmetic", "frontend.rewrites",
         "frontend.relax_graph", "frontend.torch_ops", "frontend",
-        "verification.samples", "verification.operators", "verification", "profiling", "profiling.onnx_ops", "profiling.peers", "cli",
+        "verification.samples", "verification.operators", "verification",
+        "profiling", "profiling.onnx_ops", "profiling.peers", "cli",
     ],
 }  # fmt: skip
 
