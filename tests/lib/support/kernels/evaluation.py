@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from support.kernels.tir import ARITHMETIC
 from tir_schedules.kernel_ir.expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
 from tir_schedules.kernel_ir.stage import Kernel, Stage
 
@@ -16,13 +17,7 @@ Point = dict[Axis, int]
 Arrays = dict[int, np.ndarray]  # by id of the tensor
 
 _BINARY = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mul": operator.mul,
-    "FloorDiv": operator.floordiv,
-    "FloorMod": operator.mod,
-    "Min": min,
-    "Max": max,
+    **ARITHMETIC,
     "LT": operator.lt,
     "LE": operator.le,
     "GT": operator.gt,
