@@ -159,7 +159,7 @@ MUTATIONS = {
     "parts": Mutation(
         "parts of sums are added up along another axis",
         f"{_CPU}.emit.cross_tile_reduce:emit_combine",
-        "(elements, piece)",
+        "(out.elements, piece)",
         "(lanes, piece)",
         "tall_column_sums", "ReduceSum",
         f"{_LOOPS}a_sum_of_rows_behind_a_slice_is_right_in_parts",
