@@ -6,9 +6,10 @@
     python scripts/check_all.py --only wild --again     # what was wrong in runs of this code
 
 Each run shuffles the cases and draws random ones from a seed that it prints and records: a run
-that its budget ends is a fair sample, and runs of the same code (the three packages as committed)
-add up in the record, each with its commit and CPU. `--seed N` is run N again. A tree that differs
-from its commit is refused. Exits with 1 if anything is wrong or was not run.
+that its budget ends is a fair sample, and runs of the same code (the three packages as committed,
+without the tuners, which no case runs) add up in the record, each with its commit and CPU.
+`--seed N` is run N again. A tree that differs from its commit is refused. Exits with 1 if anything
+is wrong or was not run.
 """
 
 from __future__ import annotations
