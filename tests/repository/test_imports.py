@@ -71,8 +71,8 @@ def test_tir_schedules_needs_tvm_only():
 FLOORS = {
     "tir_schedules": [
         "kernel_ir", "analysis", "rewrites", "patterns", "device.profile", "device", "vector_math",
-        "fallback", "cpu.plan", "cpu.facts", "cpu.facts.memory", "cpu.facts.products", "cpu.legal",
-        "cpu.emit.arithmetic", "cpu.emit.access", "cpu.emit", "cpu.emit.attention", "cpu.cost",
+        "fallback", "tuning", "cpu.plan", "cpu.facts", "cpu.facts.memory", "cpu.facts.products",
+        "cpu.legal", "cpu.emit.arithmetic", "cpu.emit.access", "cpu.emit", "cpu.emit.attention", "cpu.cost",
         "cpu.decide.products", "cpu.decide.tiles", "cpu.decide.traffic", "cpu.decide.attention",
         "cpu.decide", "cpu.accept", "cpu",
     ],

@@ -1,0 +1,1 @@
+"""Kernels to tune and a device for them."""

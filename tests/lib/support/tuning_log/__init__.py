@@ -1,0 +1,1 @@
+"""Tuning logs: records, a process that writes them, and a PostgreSQL server."""
