@@ -7,7 +7,7 @@
 
 Each run shuffles the cases and draws random ones from a seed that it prints and records: a run
 that its budget ends is a fair sample, and runs of the same code (the three packages as committed,
-without the tuners, which no case runs) add up in the record, each with its commit and CPU.
+without the tools that no case runs) add up in the record, each with its commit and CPU.
 `--seed N` is run N again. A tree that differs from its commit is refused. Exits with 1 if anything
 is wrong or was not run.
 """

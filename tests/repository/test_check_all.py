@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from types import SimpleNamespace
 
+import git_state
 import pytest
 from checks import ROOT, crew, record, sample
 
@@ -142,19 +143,49 @@ def test_workers_take_the_first_cases_of_the_order(monkeypatch):
     assert {*taken} == {*cases[: len(taken)]}
 
 
-HEAD = {"commit": "a", "code": "b", "clean": True}
+@pytest.fixture
+def commits(tmp_path, monkeypatch):
+    """Return a function that commits a change to one file of a repository, and its commit."""
+    monkeypatch.setattr(git_state, "_ROOT", tmp_path)
+    git_state.git("init", "-q")
+
+    def commit(name):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(path.read_text() + "1" if path.exists() else "")
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        git_state.git("add", ".")
+        git_state.git(*who, "commit", "-qm", name)
+        return record.commit()
+
+    return commit
+
+
+FIRST = tuple(f"{package}/a.py" for package in record.CODE)
 
 
 @pytest.mark.parametrize(
-    ("head", "kept"),
+    ("changed", "clean", "kept"),
     [
-        pytest.param({**HEAD, "commit": "c"}, True, id="same-code"),
-        pytest.param({**HEAD, "code": "c"}, False, id="another-code"),
-        pytest.param({**HEAD, "clean": False}, False, id="dirty"),
+        pytest.param("README.md", True, True, id="no-package"),
+        pytest.param("tvm_stitch/tuning/a.py", True, True, id="the-tuner"),
+        pytest.param("tir_schedules/a.py", True, False, id="a-package"),
+        pytest.param("tvm_stitch/tunings.py", True, False, id="a-package-file"),
+        pytest.param("README.md", False, False, id="dirty"),
     ],
 )
-def test_sections_of_the_same_code_stay_in_the_record(tmp_path, head, kept):
-    path = tmp_path / "record.json"
-    record.write(path, HEAD, {"models": {}})
-    record.write(path, head, {"random": {}})
+def test_sections_of_the_same_code_stay_in_the_record(tmp_path, commits, changed, clean, kept):
+    path = tmp_path.parent / f"{tmp_path.name}.json"
+    for name in FIRST:
+        before = commits(name)
+    record.write(path, {"commit": before, "clean": True}, {"models": {}})
+    record.write(path, {"commit": commits(changed), "clean": clean}, {"random": {}})
     assert ("models" in json.loads(path.read_text())["sections"]) == kept
+
+
+def test_sections_of_an_unknown_commit_are_left_out(tmp_path, commits):
+    path = tmp_path.parent / f"{tmp_path.name}.json"
+    commits(FIRST[0])
+    record.write(path, {"commit": "0" * 40, "clean": True}, {"models": {}})
+    record.write(path, {"commit": record.commit(), "clean": True}, {"random": {}})
+    assert [*json.loads(path.read_text())["sections"]] == ["random"]

@@ -72,9 +72,9 @@ FLOORS = {
     "tir_schedules": [
         "kernel_ir", "analysis", "rewrites", "patterns", "device.profile", "device", "vector_math",
         "fallback", "tuning", "cpu.plan", "cpu.facts", "cpu.facts.memory", "cpu.facts.products",
-        "cpu.legal", "cpu.emit.arithmetic", "cpu.emit.access", "cpu.emit", "cpu.emit.attention", "cpu.cost",
-        "cpu.decide.products", "cpu.decide.tiles", "cpu.decide.traffic", "cpu.decide.attention",
-        "cpu.decide", "cpu.accept", "cpu",
+        "cpu.legal", "cpu.emit.arithmetic", "cpu.emit.access", "cpu.emit", "cpu.emit.attention",
+        "cpu.cost", "cpu.decide.products", "cpu.decide.tiles", "cpu.decide.traffic",
+        "cpu.decide.attention", "cpu.decide", "cpu.accept", "cpu",
     ],
     "relay_passes": [
         "graph", "explorer", "cost", "rewrites", "rewrites.legalize", "fusion", "memory",
