@@ -1,4 +1,4 @@
-"""The parent's end of one peer: start it, ask it, stop it while others run, always end it."""
+"""The parent's end of a worker: start it, ask it, stop it while others run, always end it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-
-from .peer import Peer
 
 _REASON_CHARS = 200
 _MALLOC = (
@@ -27,7 +26,7 @@ _live: set[Child] = set()
 
 
 class Died(Exception):
-    """The peer's process ended or was ended; the message is one line, `log` all that it printed."""
+    """The worker ended or was ended; the message is one line, `log` all that it printed."""
 
     def __init__(self, reason: str, log: str = "") -> None:
         super().__init__(reason)
@@ -35,15 +34,14 @@ class Died(Exception):
 
 
 class Child:
-    """One worker process in a process group of its own, on `cpus` only."""
+    """A worker called `name` that runs a module, in a process group of its own, on `cpus` only."""
 
-    def __init__(self, peer: Peer, cpus: list[int], workdir: Path) -> None:
-        self.peer = peer
-        self._log = workdir / f"{peer.name}.log"
+    def __init__(self, name: str, module: str, cpus: Sequence[int], workdir: Path) -> None:
+        self._log = workdir / f"{name}.log"
         self._pending = b""
         to_child, self._write_fd = os.pipe()
         self._read_fd, from_child = os.pipe()
-        command = [sys.executable, "-m", "tvm_stitch.profiling.worker", peer.name]
+        command = [sys.executable, "-m", module, name]
         command += [",".join(map(str, cpus)), str(to_child), str(from_child)]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -64,7 +62,7 @@ class Child:
         return self in _live
 
     def pause(self) -> None:
-        """Stop every thread of the peer, spinning ones too."""
+        """Stop every thread of the worker, spinning ones too."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -96,7 +94,7 @@ class Child:
         return json.loads(line)
 
     def kill(self) -> None:
-        """End the peer and what it started; more than once does no harm."""
+        """End the worker and what it started; more than once does no harm."""
         if self not in _live:
             return
         self._signal(signal.SIGKILL)
@@ -136,7 +134,7 @@ def _kill_all() -> None:
 
 
 def _environment(threads: int, workdir: Path) -> dict[str, str]:
-    """Return the variables all peers get alike: N threads, and memory kept once it was allocated.
+    """Return the variables all workers get alike: N threads, and memory that is kept.
 
     Left alone, a framework that mallocs its outputs pays the kernel for fresh pages in every run
     (XLA: 16385 faults and 30 of 36 ms for a 64 MiB output). One arena that is never trimmed, in

@@ -24,6 +24,7 @@ from .stats import Timing, difference, summarize
 # Part of the budget kept for measuring however long the peers take to prepare.
 _MEASURING_SHARE = 0.3
 _GRACE_S = 30.0
+_WORKER = f"{__package__}.worker"
 PACE = Pace()
 
 
@@ -75,7 +76,7 @@ class Crew:
     def child(self, name: str) -> Child:
         """Return the peer's process, started again if it died over an earlier model."""
         if name not in self._children or not self._children[name].alive:
-            self._children[name] = Child(PEERS[name], self._cpus, self.workdir)
+            self._children[name] = Child(name, _WORKER, self._cpus, self.workdir)
         return self._children[name]
 
 

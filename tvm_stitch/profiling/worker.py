@@ -1,16 +1,8 @@
-"""One peer's process: prepares a model, runs it, answers in JSON lines on a pipe of its own.
-
-Whatever goes wrong in a peer's library ends the process with its traceback in the log; the parent
-shows the last line. `CannotRun` and `StitchError` are answers, and the process lives on.
-"""
+"""One peer's process: prepares a model and times it."""
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import json
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -19,11 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import StitchError
 from . import arrays
-from .peer import PEERS, CannotRun, Job
+from .answering import answer
+from .peer import PEERS, Job
 
-_PR_SET_PDEATHSIG = 1
 _FIRST_RUN_SLOW_NS = 1_000_000_000
 _ESTIMATE_NS = 200_000_000
 _WARM_NS = 5_000_000
@@ -98,23 +89,9 @@ class Worker:
         return samples
 
 
-def main(name: str, cpus: str, read_fd: str, write_fd: str) -> None:
-    # The kernel ends this process with its parent, even when that one is killed outright.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
+def main(name: str, *ends: str) -> None:
     worker = Worker(name)
-    gc.disable()  # collected between models only: a collection also empties the caches
-    actions = {"prepare": worker.prepare, "measure": worker.measure}
-    with os.fdopen(int(read_fd)) as questions, os.fdopen(int(write_fd), "w") as answers:
-        for line in questions:
-            message = json.loads(line)
-            try:
-                answer = actions[message["do"]](message)
-            except CannotRun as reason:
-                answer = {"cannot": str(reason)}
-            except StitchError as error:
-                answer = {"error": [error.given, error.rule, error.remedy]}
-            print(json.dumps(answer), file=answers, flush=True)
+    answer({"prepare": worker.prepare, "measure": worker.measure}, *ends)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper
 
 from tvm_stitch.cli import bench, main
 from tvm_stitch.errors import StitchError
-from tvm_stitch.profiling import arrays
+from tvm_stitch.profiling import arrays, worker
 from tvm_stitch.profiling.child import Child, Died
 from tvm_stitch.profiling.harness import Crew, Row, compare
 from tvm_stitch.profiling.inputs import random_inputs
@@ -207,7 +207,7 @@ def test_peers_in_processes_of_their_own_answer_and_are_gone_afterwards(softmax)
 
 
 def test_a_peer_is_stopped_between_its_turns(tmp_path):
-    child = Child(PEERS["onnxruntime"], sorted(os.sched_getaffinity(0))[:1], tmp_path)
+    child = Child("onnxruntime", worker.__name__, sorted(os.sched_getaffinity(0))[:1], tmp_path)
     stat = Path(f"/proc/{child._process.pid}/stat")
     child.pause()
     assert _state_becomes(stat, "T")
@@ -225,7 +225,7 @@ def _state_becomes(stat: Path, wanted: str) -> bool:
 
 
 def test_a_peer_that_does_not_answer_is_ended(tmp_path):
-    child = Child(PEERS["onnxruntime"], sorted(os.sched_getaffinity(0))[:1], tmp_path)
+    child = Child("onnxruntime", worker.__name__, sorted(os.sched_getaffinity(0))[:1], tmp_path)
     child.pause()
     with pytest.raises(Died, match="not done in"):
         child.ask({"do": "measure"}, 0.05)
@@ -235,7 +235,7 @@ def test_a_peer_that_does_not_answer_is_ended(tmp_path):
 
 
 def test_a_peer_that_is_killed_says_by_what(tmp_path):
-    child = Child(PEERS["onnxruntime"], sorted(os.sched_getaffinity(0))[:1], tmp_path)
+    child = Child("onnxruntime", worker.__name__, sorted(os.sched_getaffinity(0))[:1], tmp_path)
     os.kill(child._process.pid, signal.SIGKILL)
     with pytest.raises(Died, match="killed by SIGKILL"):
         child.ask({"do": "measure"}, 10)
@@ -248,7 +248,7 @@ def test_the_peak_counts_the_multiply_adds_of_all_threads(tmp_path):
 
 
 def test_a_crash_is_told_by_the_last_line_of_its_traceback(tmp_path):
-    child = Child(PEERS["onnxruntime"], sorted(os.sched_getaffinity(0))[:1], tmp_path)
+    child = Child("onnxruntime", worker.__name__, sorted(os.sched_getaffinity(0))[:1], tmp_path)
     with pytest.raises(Died, match="KeyError: 'nonsense'"):
         child.ask({"do": "nonsense"}, 60)
 
