@@ -13,8 +13,8 @@ from tvm_stitch.errors import StitchError
 # The pair this release is tested with. apache-tvm-ffi 0.1.15 crashes TVM 0.27 in ToJSONGraph, as
 # soon as MetaSchedule makes a TuneContext.
 TVM_VERSION, FFI_VERSION = "0.27.0.post1", "0.1.14.post1"
-_NEEDED = ("numpy", "ml_dtypes", "onnx", "onnxsim", "psutil", "cloudpickle", "rich")
-_EXTRAS = {"xgboost": "tune"}
+_NEEDED = ("numpy", "ml_dtypes", "onnx", "onnxsim", "psutil", "cloudpickle", "rich", "sqlalchemy")
+_EXTRAS = {"xgboost": "tune", "psycopg": "postgresql"}
 _PEERS = ("onnxruntime", "openvino", "torch", "jax")
 
 

@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax, te, tirx, topi
-from tvm.ir import IRModule
+from tvm import te, tirx, topi
 
 from tir_schedules.backend import Plan, backend, device_of
 from tir_schedules.device import Device
 from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile
 from tir_schedules.host import host_name
 from tvm_stitch import api, targets
+
+from .kernel_model import kernels_module
 
 _F32 = 4
 _ROW = 4096  # elements of a row that stays in L1 beside its accumulators
@@ -223,9 +224,9 @@ class _Bench:
         scheduled = (
             backend(device)
             .emit(plan, func)
-            .with_attrs({"tirx.is_scheduled": True, "op_pattern": 8, "global_symbol": "kernel"})
+            .with_attrs({"tirx.is_scheduled": True, "op_pattern": 8})
         )
-        model = api.compile(_module(scheduled, calls), threads=threads)
+        model = api.compile(kernels_module([scheduled], 1, calls), threads=threads)
         tensors = [tvm.runtime.tensor(array) for array in self._inputs(scheduled)]
         return _median_ns(lambda: model(*tensors))
 
@@ -247,23 +248,6 @@ def _median_ns(run: Callable[[], object]) -> float:
             run()
         rounds.append((time.perf_counter_ns() - start) / count)
     return statistics.median(rounds)
-
-
-def _module(func: tirx.PrimFunc, calls: int) -> IRModule:
-    """Return a model of `calls` kernels, the first argument of each the result before it."""
-    builder = relax.BlockBuilder()
-    kernel = builder.add_func(func, "kernel")
-    shapes = [_shape(param) for param in func.params]
-    inputs = [relax.Var(f"x{i}", relax.TensorType(s, "float32")) for i, s in enumerate(shapes[:-1])]
-    with builder.function("main", inputs):
-        with builder.dataflow():
-            value = inputs[0]
-            for _ in range(calls):
-                result = relax.TensorType(shapes[-1], "float32")
-                value = builder.emit(relax.call_tir(kernel, [value, *inputs[1:]], result))
-            value = builder.emit_output(value)
-        builder.emit_func_output(value)
-    return builder.finalize()
 
 
 def _shape(param: tirx.Var) -> tuple[int, ...]:

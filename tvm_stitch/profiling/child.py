@@ -58,6 +58,10 @@ class Child:
         _live.add(self)
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         return self in _live
 
@@ -106,7 +110,7 @@ class Child:
     def _signal(self, number: int) -> None:
         # Gone already if it ended by itself; the next answer that does not come says so.
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+            os.killpg(self.pid, number)
 
     def _died(self) -> Died:
         code = self._process.wait()

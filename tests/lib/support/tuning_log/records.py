@@ -25,12 +25,13 @@ def device(name: str = "d") -> DeviceKey:
 
 
 def trial(name: str, of: str = "w", on: str = "d", **others: Any) -> Trial:
-    fields = {"ns": 100.0, "noise": 0.01, "runs": 9, "error": None, "created": 1.0, **others}
+    measured = {"ns": 100.0, "default_ns": 120.0, "noise": 0.01, "runs": 9, "error": None}
+    fields = {"features": '{"bytes":8}', **measured, "created": 1.0, **others}
     return Trial(uid(name), key(of), key(on), '{"lanes":16}', **fields)
 
 
 def failed(name: str, error: str = "the compiler died", **others: Any) -> Trial:
-    return trial(name, ns=None, noise=None, runs=0, error=error, **others)
+    return trial(name, ns=None, default_ns=None, noise=None, runs=0, error=error, **others)
 
 
 def choice(name: str, of: str = "g", ns: float = 100.0, created: float = 1.0) -> PlanChoice:

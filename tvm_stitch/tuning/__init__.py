@@ -1,0 +1,1 @@
+"""Measure other decisions than the default ones, and keep what was measured."""

@@ -1,0 +1,63 @@
+"""What is asked of a log. Trials are ordered best first: by gain, then age, then uid.
+
+The gain is over the default in the same rounds: another hour the machine is another.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Delete, Select, Table, delete, func, select
+
+from .tables import CHOICES, TRIALS, WORKLOADS
+
+_MEASURED = TRIALS.c.ns.is_not(None)
+
+
+def every(table: Table) -> Select:
+    """Rows in an order that does not change: by age where they have one."""
+    order = ("created", "uid") if "created" in table.c else ("key",)
+    return select(table).order_by(*(table.c[name] for name in order))
+
+
+def trials(workload: str | None, device: str | None) -> Select:
+    query = every(TRIALS)
+    if workload is not None:
+        query = query.where(TRIALS.c.workload == workload)
+    if device is not None:
+        query = query.where(TRIALS.c.device == device)
+    return query
+
+
+def best(workload: str, device: str) -> Select:
+    of_both = (TRIALS.c.workload == workload) & (TRIALS.c.device == device)
+    return select(TRIALS).where(of_both, _MEASURED).order_by(*_best_first(TRIALS)).limit(1)
+
+
+def near(structure: str, device: str) -> Select:
+    """The best trial of each workload of a structure, by the workloads' keys."""
+    place = func.row_number().over(partition_by=TRIALS.c.workload, order_by=_best_first(TRIALS))
+    ranked = (
+        select(TRIALS, place.label("place"))
+        .join(WORKLOADS)
+        .where(WORKLOADS.c.structure == structure, TRIALS.c.device == device, _MEASURED)
+        .subquery()
+    )
+    columns = (ranked.c[column.name] for column in TRIALS.c)
+    return select(*columns).where(ranked.c.place == 1).order_by(ranked.c.workload)
+
+
+def prune(keep: int) -> Delete:
+    """Delete all trials but the best `keep` of each workload and device."""
+    pair = (TRIALS.c.workload, TRIALS.c.device)
+    place = func.row_number().over(partition_by=pair, order_by=_best_first(TRIALS))
+    ranked = select(TRIALS.c.uid, place.label("place")).where(_MEASURED).subquery()
+    kept = select(ranked.c.uid).where(ranked.c.place <= keep)
+    return delete(TRIALS).where(TRIALS.c.uid.not_in(kept))
+
+
+def choice(graph: str, device: str) -> Select:
+    of_both = (CHOICES.c.graph == graph) & (CHOICES.c.device == device)
+    return select(CHOICES).where(of_both).order_by(*_best_first(CHOICES)).limit(1)
+
+
+def _best_first(table: Table) -> tuple:
+    return table.c.ns / table.c.default_ns, table.c.created, table.c.uid

@@ -1,0 +1,1 @@
+"""How long candidates take: built in warm processes, checked, timed in turns."""

@@ -1,0 +1,195 @@
+"""Warm workers that build candidates side by side and time them one worker at a time.
+
+A candidate that crashes its worker, or that takes it too long, is one failed candidate: a new
+worker takes the place of the old and the others are built again.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.target import Target
+
+from tir_schedules.decisions import to_json
+from tir_schedules.tuning.candidates import Candidates
+from tvm_stitch.profiling.child import Child, Died
+
+from .outcome import PACE, PATIENCE, Outcome, Pace, Patience, outcome_of
+
+_WORKER = f"{__package__}.worker"
+
+
+class Crew:
+    """Workers for one kernel after the other. Leaving it ends them and removes their files."""
+
+    def __init__(
+        self,
+        target: Target,
+        threads: int,
+        workers: int,
+        pace: Pace = PACE,
+        patience: Patience = PATIENCE,
+        module: str = _WORKER,
+    ) -> None:
+        self._target, self._threads = target, threads
+        self._pace, self._patience, self._module = pace, patience, module
+        self._cpus = sorted(os.sched_getaffinity(0))
+        self.workdir = Path(tempfile.mkdtemp(prefix="tvm-stitch-tune-"))
+        self.children: list[Child | None] = [None] * workers
+        self._task: dict[str, Any] = {}
+        self._starts = 0
+        # Workers end with the thread that started them: these live as long as the crew.
+        self._pool = ThreadPoolExecutor(workers)
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers and remove their files; more than once does no harm."""
+        for child in self.children:
+            if child is not None:
+                child.kill()
+        self._pool.shutdown()
+        shutil.rmtree(self.workdir, ignore_errors=True)
+
+    def take(self, candidates: Candidates, seed: int) -> None:
+        """Turn to another kernel."""
+        self._default = candidates.default
+        self._rng = random.Random(seed)
+        nbytes = sum(tensor.bytes for tensor in candidates.kernel.touched)
+        self._task = {
+            "do": "load",
+            "func": tvm.ir.save_json(candidates.func),
+            "target": str(self._target),
+            "threads": self._threads,
+            "seed": seed,
+            "sets": _sets(nbytes, candidates.device.l3_bytes),
+        }
+        list(self._pool.map(self._loaded, range(len(self.children))))
+
+    def measure(self, decisions: Sequence[Any]) -> list[Outcome]:
+        """Return an outcome for each of some decisions, in their order."""
+        count = len(self.children)
+        shares = [decisions[n::count] for n in range(count)]
+        built = list(self._pool.map(self._built, range(count), shares))
+        found: dict[Any, Outcome] = {}
+        for place, (good, failed) in enumerate(built):
+            found.update({d: Outcome(d, error=reason) for d, reason in failed.items()})
+            found.update(self._timed(place, good))
+        return [found[each] for each in decisions]
+
+    def _loaded(self, place: int) -> Child:
+        """Return a worker that has the kernel and its default, built and run."""
+        child = self.children[place]
+        if child is None or not child.alive:
+            self._starts += 1
+            child = Child(f"worker{self._starts}", self._module, self._cpus, self.workdir)
+            self.children[place] = child
+        child.resume()
+        child.ask(self._task, self._patience.start)
+        child.ask({"do": "build", "decisions": {0: to_json(self._default)}}, self._patience.build)
+        child.ask({"do": "check", "number": 0}, self._patience.run)
+        return child
+
+    def _ready(self, place: int) -> Child:
+        child = self.children[place]
+        return child if child is not None and child.alive else self._loaded(place)
+
+    def _built(self, place: int, decisions: Sequence[Any]) -> tuple[dict[int, Any], dict[Any, str]]:
+        """Return candidates that are built and right by their numbers, and why others are not."""
+        numbered = dict(enumerate(decisions, 1))
+        refused, failed = self._build(place, numbered), {}
+        if refused is None:  # one of them ends the worker: each by itself, then the good ones
+            good = {}
+            for number, each in numbered.items():
+                alone = self._build(place, {number: each})
+                if alone is None:
+                    failed[each] = "its build ends the process, or does not end"
+                elif alone:
+                    failed[each] = alone[number]
+                else:
+                    good[number] = each
+            numbered = good
+            self._build(place, numbered)
+        else:
+            failed = {numbered.pop(number): reason for number, reason in refused.items()}
+        for number in [*numbered]:
+            wrong = self._check(place, number, numbered)
+            if wrong is not None:
+                failed[numbered.pop(number)] = wrong
+        return numbered, failed
+
+    def _build(self, place: int, numbered: Mapping[int, Any]) -> dict[int, str] | None:
+        """Return why candidates have no plan, None if the worker ended over them."""
+        texts = {number: to_json(each) for number, each in numbered.items()}
+        try:
+            told = self._ready(place).ask({"do": "build", "decisions": texts}, self._patience.build)
+        except Died:
+            return None
+        return {int(number): reason for number, reason in told["refused"].items()}
+
+    def _check(self, place: int, number: int, numbered: Mapping[int, Any]) -> str | None:
+        message = {"do": "check", "number": number}
+        try:
+            told = self._ready(place).ask(message, self._patience.run)
+        except Died as death:
+            self._build(place, {n: each for n, each in numbered.items() if n != number})
+            return f"its run ends the process: {death}"
+        return told["wrong"]
+
+    def _timed(self, place: int, numbered: Mapping[int, Any]) -> dict[Any, Outcome]:
+        """Time a worker's candidates beside the default while all others are stopped."""
+        if not numbered:
+            return {}
+        others = [c for n, c in enumerate(self.children) if n != place and c is not None]
+        for child in others:
+            child.pause()
+        rounds = []
+        for _ in range(self._pace.rounds):
+            order = [0, *numbered]
+            self._rng.shuffle(order)
+            rounds.append(order)
+        pace = {"slice_ns": self._pace.slice_ns, "slow": self._pace.slow}
+        message = {"do": "time", "rounds": rounds, **pace}
+        try:
+            told = self._ready(place).ask(message, self._patience.run * (1 + len(numbered)))["ns"]
+        except Died as death:
+            if len(numbered) > 1:
+                return self._timed_apart(place, numbered)
+            reason = f"its run ends the process: {death}"
+            return {each: Outcome(each, error=reason) for each in numbered.values()}
+        finally:
+            for child in others:
+                child.resume()
+        self._ready(place).ask({"do": "drop", "numbers": [*numbered]}, self._patience.run)
+        return {
+            each: outcome_of(each, told[str(number)], told["0"])
+            for number, each in numbered.items()
+        }
+
+    def _timed_apart(self, place: int, numbered: Mapping[int, Any]) -> dict[Any, Outcome]:
+        found = {}
+        for number, each in numbered.items():
+            self._build(place, {number: each})
+            found.update(self._timed(place, {number: each}))
+        return found
+
+
+def _sets(nbytes: int, l3_bytes: int) -> int:
+    """Return how many copies of its buffers a kernel goes through: what streams finds none cached.
+
+    Four times the last cache, once a kernel fills half of it.
+    """
+    return 1 if 2 * nbytes <= l3_bytes else math.ceil(4 * l3_bytes / nbytes) + 1

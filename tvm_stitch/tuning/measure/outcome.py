@@ -1,0 +1,65 @@
+"""What a candidate took, and how long it may take to find out."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How candidates are timed: `rounds` in a new order each, `slice_ns` of calls a turn.
+
+    One that takes `slow` times as long as the default in a round is not timed again.
+    """
+
+    rounds: int = 5
+    slice_ns: int = 2_000_000
+    slow: float = 1.5
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds until a worker that does not answer is ended: another process may have the CPUs."""
+
+    start: float = 300.0
+    build: float = 120.0
+    run: float = 60.0
+
+
+PACE, PATIENCE = Pace(), Patience()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a candidate took: ns of a call, those of the default in the same rounds, or an error.
+
+    `noise` is half the distance of the quartiles of its rounds over their median, None of one.
+    """
+
+    decisions: Any
+    ns: float | None = None
+    default_ns: float | None = None
+    noise: float | None = None
+    runs: int = 0
+    error: str | None = None
+
+    @property
+    def gain(self) -> float:
+        """How many times as fast as the default; 0 of what failed."""
+        return 0.0 if self.ns is None else self.default_ns / self.ns
+
+
+def outcome_of(decisions: Any, rounds: Sequence[float], default: Sequence[float]) -> Outcome:
+    """Return the outcome of rounds, in ns of a call, and the default's; slow ones end early.
+
+    A busy second slows a candidate and the default alike: their ratio is what is kept.
+    """
+    ratios = [own / other for own, other in zip(rounds, default, strict=False)]
+    ratio, usual, noise = statistics.median(ratios), statistics.median(default), None
+    if len(ratios) > 1:
+        low, _, high = statistics.quantiles(ratios, n=4)
+        noise = (high - low) / 2 / ratio
+    return Outcome(decisions, ratio * usual, usual, noise, len(ratios))
