@@ -74,7 +74,7 @@ FLOORS = {
         "fallback", "tuning", "cpu.plan", "cpu.facts", "cpu.facts.memory", "cpu.facts.products",
         "cpu.legal", "cpu.emit.arithmetic", "cpu.emit.access", "cpu.emit", "cpu.emit.attention",
         "cpu.cost", "cpu.decide.products", "cpu.decide.tiles", "cpu.decide.traffic",
-        "cpu.decide.attention", "cpu.decide", "cpu.accept", "cpu",
+        "cpu.decide.attention", "cpu.decide", "cpu.accept", "cpu.tuning", "cpu",
     ],
     "relay_passes": [
         "graph", "explorer", "cost", "rewrites", "rewrites.legalize", "fusion", "memory",

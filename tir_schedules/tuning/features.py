@@ -1,0 +1,16 @@
+"""Plans in numbers, as the template of a target tells them: what a model learns from."""
+
+from __future__ import annotations
+
+import importlib
+
+from ..backend import Plan
+from ..device import Device
+
+_HOMES = {"llvm": "tir_schedules.cpu.tuning.features"}
+
+
+def features(plan: Plan, device: Device) -> dict[str, float]:
+    """Return the numbers of a plan by their names; one that does not apply is not there."""
+    told = importlib.import_module(_HOMES[device.kind]).features(plan, device)
+    return {name: float(value) for name, value in told.items()}
