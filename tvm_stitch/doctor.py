@@ -14,7 +14,7 @@ from tvm_stitch.errors import StitchError
 # soon as MetaSchedule makes a TuneContext.
 TVM_VERSION, FFI_VERSION = "0.27.0.post1", "0.1.14.post1"
 _NEEDED = ("numpy", "ml_dtypes", "onnx", "onnxsim", "psutil", "cloudpickle", "rich", "sqlalchemy")
-_EXTRAS = {"xgboost": "tune", "psycopg": "postgresql"}
+_EXTRAS = {"xgboost-cpu": "tune", "psycopg": "postgresql"}
 _PEERS = ("onnxruntime", "openvino", "torch", "jax")
 
 

@@ -15,7 +15,12 @@ from tvm_stitch import doctor
 
 PACKAGES = ("tir_schedules", "relay_passes", "tvm_stitch")
 # google.protobuf is of onnx, whose messages it reads.
-DISTRIBUTION = {"tvm": "apache-tvm", "tvm_ffi": "apache-tvm-ffi", "google": "onnx"}
+DISTRIBUTION = {
+    "tvm": "apache-tvm",
+    "tvm_ffi": "apache-tvm-ffi",
+    "google": "onnx",
+    "xgboost": "xgboost-cpu",
+}
 
 
 def project() -> dict:
@@ -39,7 +44,8 @@ def imported(path: Path) -> set[str]:
 
 def test_what_is_imported_is_installed_or_an_extra():
     required = names(project()["dependencies"])
-    extras = names(project()["optional-dependencies"]["bench"])
+    optional = project()["optional-dependencies"]
+    extras = names([*optional["bench"], *optional["tune"]])
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             used = {DISTRIBUTION.get(name, name) for name in imported(path)}
@@ -60,10 +66,10 @@ def test_onnx_and_numpy_are_bounded_on_both_sides():
 
 
 def test_without_the_tuner_doctor_names_its_extra(monkeypatch):
-    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "xgboost" else "1.0")
+    monkeypatch.setattr(doctor, "_version", lambda name: None if name == "xgboost-cpu" else "1.0")
     found = {finding.what: finding for finding in doctor.examine()}
-    assert found["xgboost"].state == "note"
-    assert found["xgboost"].found == "missing: pip install 'tvm-stitch[tune]'"
+    assert found["xgboost-cpu"].state == "note"
+    assert found["xgboost-cpu"].found == "missing: pip install 'tvm-stitch[tune]'"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,111 @@
+"""Predicts the gain of a plan over the default plan of its kernel, in powers of two.
+
+Relative gains make kernels of all sizes one problem, as MetaSchedule's and Ansor's normalised
+throughputs do (Ansor, OSDI 2020, section 5.2); a first guess is the evaluator's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xgboost
+
+from . import booster_file
+from .rows import PREDICTED, Row, is_difference
+
+_WORST = -2.0  # what is four times as slow as the default need not be told from what is ten times
+_SETTINGS = {
+    "objective": "reg:squarederror",
+    "tree_method": "hist",
+    "max_bin": 64,
+    "max_depth": 6,
+    "eta": 0.1,
+    "subsample": 0.8,
+    "colsample_bytree": 0.5,
+    "min_child_weight": 2,
+    "nthread": 1,  # two that wait for each other on a busy machine take four times as long
+}
+_ROUNDS, _MORE_ROUNDS = 120, 40
+
+
+def gain_of(ns: float, default_ns: float) -> float:
+    """Return the gain to learn: 1 is twice as fast as the default, 0 as fast."""
+    return max(_WORST, math.log2(default_ns / ns))
+
+
+@dataclass(frozen=True)
+class GainModel:
+    """A sum of trees over the features of rows, by their names; None predicts as the evaluator."""
+
+    booster: xgboost.Booster | None = None
+
+    @classmethod
+    def fitted(cls, rows: Sequence[Row], gains: Sequence[float], seed: int) -> GainModel:
+        """Return a model of rows and their gains."""
+        names = sorted({name for row in rows for name in row})
+        data = _data(rows, names, gains)
+        return cls(xgboost.train({**_SETTINGS, "seed": seed}, data, _ROUNDS))
+
+    @classmethod
+    def load(cls, path: Path) -> GainModel:
+        """Read a model that `save` wrote. Raises: StitchError if the file is no such model."""
+        return cls(booster_file.load(path))
+
+    def save(self, path: Path) -> None:
+        booster_file.save(self.booster, path)
+
+    def refined(self, rows: Sequence[Row], gains: Sequence[float], seed: int) -> GainModel:
+        """Return the model with trees more, for what it leaves of rows of one kernel."""
+        if self.booster is None:
+            return self.fitted(rows, gains, seed)
+        data = _data(rows, self.booster.feature_names, gains)
+        settings = {**_SETTINGS, "seed": seed}
+        return GainModel(xgboost.train(settings, data, _MORE_ROUNDS, xgb_model=self.booster))
+
+    def predict(self, rows: Sequence[Row]) -> np.ndarray:
+        """Return the gain of each row."""
+        if self.booster is None:
+            return np.array([-row.get(PREDICTED, 0.0) for row in rows])
+        return self.booster.predict(_data(rows, self.booster.feature_names))
+
+    def importances(self) -> dict[str, float]:
+        """Return how much each feature that is used explains, the shares of all, largest first."""
+        found = {} if self.booster is None else self.booster.get_score(importance_type="total_gain")
+        total = sum(found.values()) or 1.0
+        ordered = sorted(found.items(), key=lambda item: -item[1])
+        return {name: value / total for name, value in ordered}
+
+
+def rank_accuracy(
+    predicted: Sequence[float], gains: Sequence[float], kernels: Sequence[str]
+) -> float:
+    """Return how many pairs of one kernel are in the right order: 1 all, 0.5 by chance.
+
+    Pairs that differ by less than 2 % are left out; NaN if there is none.
+    """
+    right = pairs = 0
+    groups: Mapping[str, list[int]] = {k: [] for k in kernels}
+    for place, kernel in enumerate(kernels):
+        groups[kernel].append(place)
+    guess, truth = np.asarray(predicted), np.asarray(gains)
+    for places in groups.values():
+        apart = truth[places][:, None] - truth[places][None, :]
+        told = guess[places][:, None] - guess[places][None, :]
+        judged = apart > math.log2(1.02)
+        pairs += int(judged.sum())
+        right += int((judged & (told > 0)).sum())
+    return right / pairs if pairs else math.nan
+
+
+def _data(
+    rows: Sequence[Row], names: Sequence[str], gains: Sequence[float] | None = None
+) -> xgboost.DMatrix:
+    missing = [0.0 if is_difference(name) else math.nan for name in names]
+    table = np.array(
+        [[row.get(n, m) for n, m in zip(names, missing, strict=True)] for row in rows], np.float32
+    ).reshape(len(rows), len(names))
+    return xgboost.DMatrix(table, gains, feature_names=list(names), nthread=1)
