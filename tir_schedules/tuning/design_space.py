@@ -7,6 +7,7 @@ own, whose first annotation is the variant in full: a record needs no code of it
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
@@ -14,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from tvm import tirx
 from tvm.s_tir import Schedule
 
-from ..decisions import DecisionsError, from_json, knobs, to_json, with_knob
+from ..decisions import DecisionsError, from_json, knobs, to_json
 
 T = TypeVar("T")
 VARIANT, KNOB = "stitch.variant", "stitch.knob."
@@ -59,9 +60,9 @@ def annotate(schedule: Schedule, variant: VariantSpace, decided: Any = None) -> 
     candidates then.
     """
     wanted = {} if decided is None else knobs(decided)
-    free = [knob for knob in variant.knobs if len(knob.candidates) > 1]
+    free = free_knobs(variant)
     root = schedule.get_sblock(_ROOT)
-    schedule.annotate(root, VARIANT, _written(variant, free))
+    schedule.annotate(root, VARIANT, written(variant))
     for knob in free:
         count = len(knob.candidates)
         changed = min(0.5, _CHANGED / len(free))
@@ -77,7 +78,11 @@ def decisions_of(kind: type[T], schedule: Schedule) -> T:
 
     Raises: DecisionsError if the annotations are none of ours.
     """
-    return read_annotations(kind, schedule.get(schedule.get_sblock(_ROOT)).annotations)
+    return read_annotations(kind, annotations_of(schedule))
+
+
+def annotations_of(schedule: Schedule) -> Mapping[str, Any]:
+    return schedule.get(schedule.get_sblock(_ROOT)).annotations
 
 
 def read_annotations(kind: type[T], annotations: Mapping[str, Any]) -> T:
@@ -98,21 +103,24 @@ def read_annotations(kind: type[T], annotations: Mapping[str, Any]) -> T:
     return from_json(kind, json.dumps(default))
 
 
-def _written(variant: VariantSpace, free: list[Knob]) -> str:
-    known = {
-        knob.path: [_value(variant.default, knob.path, each) for each in knob.candidates]
-        for knob in free
-    }
+def free_knobs(variant: VariantSpace) -> list[Knob]:
+    """Return the knobs that may be something else than is decided."""
+    return [knob for knob in variant.knobs if len(knob.candidates) > 1]
+
+
+def written(variant: VariantSpace) -> str:
+    """Return a variant in full, as its annotation holds it."""
+    free = free_knobs(variant)
+    known = {knob.path: [_plain(each) for each in knob.candidates] for knob in free}
     data = {"default": json.loads(to_json(variant.default)), "knobs": known}
     return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
-def _value(decisions: Any, path: str, candidate: Any) -> Any:
-    """Return a candidate of a knob as `to_json` writes it."""
-    part = json.loads(to_json(with_knob(decisions, path, candidate)))
-    for step in path.split("."):
-        part = part[int(step) if isinstance(part, list) else step]
-    return part
+def _plain(candidate: Any) -> Any:
+    """Return a candidate of a knob as JSON has it."""
+    if dataclasses.is_dataclass(candidate):
+        return dataclasses.asdict(candidate)
+    return [_plain(each) for each in candidate] if isinstance(candidate, tuple) else candidate
 
 
 def _put(part: Any, path: list[str], value: Any) -> None:

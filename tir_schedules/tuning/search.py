@@ -19,7 +19,6 @@ from tvm.s_tir.meta_schedule.tune_context import _ffi_api
 from tvm.target import Target
 
 from .candidates import Candidates
-from .design_space import design_space
 
 Score = Callable[[Sequence[Any]], Sequence[float]]  # of decisions: more is better, 0 at least
 _NS = 1e9
@@ -62,27 +61,28 @@ class Search:
         self._context.pre_tuning(
             max_trials=_ENDLESS,
             num_trials_per_iter=pace.batch,
-            design_spaces=design_space(candidates.func, candidates.space),
+            design_spaces=candidates.schedules,
             database=self._database,
             cost_model=_Ranked(candidates, score),
         )
 
     def defaults(self) -> list[Any]:
         """Return what the cost model decides for each variant, its own choice first."""
-        schedules = design_space(self._candidates.func, self._candidates.space)
-        return self._new((s, self._candidates.decisions(s)) for s in schedules)
+        made = self._candidates
+        return self._new((each, made.decisions(each)) for each in made.schedules)
 
     def propose(self) -> list[Any]:
         """Return decisions that were not proposed before, none where the space is exhausted."""
         found = self._context.generate_measure_candidates() or ()
         return self._new((each.sch, self._candidates.decisions(each.sch)) for each in found)
 
-    def tell(self, decisions: Any, seconds: float) -> None:
-        """Hear what decisions that were proposed took."""
-        record = ms.database.TuningRecord(
-            self._proposed[decisions].trace, self._workload, [seconds]
-        )
-        self._database.commit_tuning_record(record)
+    def tell(self, decisions: Any, time: float) -> None:
+        """Hear what decisions of the space took, in any unit: the best are mutated further."""
+        schedule = self._proposed.get(decisions) or self._candidates.schedule(decisions)
+        if schedule is not None:
+            self._proposed[decisions] = schedule
+            record = ms.database.TuningRecord(schedule.trace, self._workload, [time])
+            self._database.commit_tuning_record(record)
 
     def _new(self, found: Iterable[tuple[Schedule, Any]]) -> list[Any]:
         fresh = []

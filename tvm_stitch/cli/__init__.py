@@ -17,6 +17,7 @@ _COMMANDS = {
     "explain": "tell what is fused into what, and what was refused and why",
     "verify": "compare each kernel with its operators; name the wrong one",
     "advise": "tell whether stitching is predicted to pay, before compiling",
+    "tune": "search for decisions that make a model's kernels faster here",
     "calibrate": "measure this machine for the cost model",
     "doctor": "tell what this machine and installation can do, and what is broken",
 }

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 from typing import Any
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def add_compile_options(cmd: argparse.ArgumentParser) -> None:
@@ -27,7 +30,9 @@ def add_compile_options(cmd: argparse.ArgumentParser) -> None:
     cmd.add_argument(
         "--threads", type=parse_count, metavar="N", help="(default: the CPUs it may use)"
     )
-    cmd.add_argument("--log", type=Path, metavar="LOG", help="tuning log to take schedules from")
+    cmd.add_argument(
+        "--log", metavar="LOG", help="tuning log: a file, or postgresql://HOST/DATABASE"
+    )
     cmd.add_argument("--profile", type=Path, metavar="FILE", help="what calibrate measured")
 
 
@@ -84,8 +89,12 @@ def parse_fuel(text: str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """Parse a time above zero."""
-    value = float(text)
-    if not value > 0:
+    """Parse a time above zero: 90, 90s, 1.5m or 2h."""
+    unit = _UNITS.get(text[-1:], 0)
+    try:
+        value = float(text[:-1]) * unit if unit else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90 or 5m") from None
+    if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is not above 0 seconds")
     return value

@@ -34,7 +34,9 @@ def replayed(trace: Trace, made: Candidates) -> object:
     """Return the decisions of a trace that went through JSON to a fresh schedule."""
     again = Schedule(made.func)
     Trace.apply_json_to_schedule(json.loads(json.dumps(_plain(trace.as_json()))), again)
-    return made.decisions(again)
+    decided = decisions_of(type(made.default), again)
+    assert made.decisions(again) == decided
+    return decided
 
 
 def _plain(part: object) -> object:

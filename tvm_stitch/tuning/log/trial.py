@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from . import checks
 
 KEY, UID = 64, 32
+SURE = 15  # runs from which on a time is no luck
 
 
 @dataclass(frozen=True)

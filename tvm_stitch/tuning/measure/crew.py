@@ -41,7 +41,8 @@ class Crew:
         module: str = _WORKER,
     ) -> None:
         self._target, self._threads = target, threads
-        self._pace, self._patience, self._module = pace, patience, module
+        self._pace = self._usual_pace = pace
+        self._patience, self._module = patience, module
         self._cpus = sorted(os.sched_getaffinity(0))
         self.workdir = Path(tempfile.mkdtemp(prefix="tvm-stitch-tune-"))
         self.children: list[Child | None] = [None] * workers
@@ -79,8 +80,9 @@ class Crew:
         }
         list(self._pool.map(self._loaded, range(len(self.children))))
 
-    def measure(self, decisions: Sequence[Any]) -> list[Outcome]:
+    def measure(self, decisions: Sequence[Any], pace: Pace | None = None) -> list[Outcome]:
         """Return an outcome for each of some decisions, in their order."""
+        self._pace = pace or self._usual_pace
         count = len(self.children)
         shares = [decisions[n::count] for n in range(count)]
         built = list(self._pool.map(self._built, range(count), shares))

@@ -79,7 +79,7 @@ def test_what_is_added_while_a_log_is_read_is_not_in_what_is_read(log):
     assert log.counts()["trials"] == 2
 
 
-BEST = trial("best", ns=10.0, created=7.0)
+BEST = trial("best", ns=10.0, runs=15, created=7.0)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,7 @@ BEST = trial("best", ns=10.0, created=7.0)
     [
         pytest.param([trial("a", ns=11.0)], id="slower"),
         pytest.param([trial("a", ns=9.0, default_ns=100.0)], id="faster-of-a-faster-default"),
+        pytest.param([trial("a", ns=1.0, runs=14)], id="of-few-runs"),
         pytest.param([failed("a", created=0.0)], id="failed"),
         pytest.param([trial("a", ns=9.0, of="x"), trial("b", ns=9.0, on="e")], id="of-others"),
         pytest.param([replace(BEST, uid="0" * 32, created=8.0)], id="younger"),

@@ -1,0 +1,159 @@
+"""A session: kernels in turns, the log after each batch, the luckiest is not the best."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.tuning.kernels import TARGET, device, product, softmax
+from tir_schedules.decisions import to_json
+from tir_schedules.tuning.candidates import Candidates
+from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.measure.outcome import Outcome, Pace
+from tvm_stitch.tuning.model.gains import GainModel
+from tvm_stitch.tuning.records import device_key, trial, workload_record
+from tvm_stitch.tuning.session import Budget, Session
+from tvm_stitch.tuning.tasks import Task
+
+DEFAULT_NS = 1000.0
+BAD, FAST = 2, 8  # tasks
+
+
+def by_tasks(decisions: Any) -> float:
+    return 500.0 if decisions.tasks == FAST else DEFAULT_NS
+
+
+class FakeCrew:
+    """Says what a function of decisions says; those of `BAD` tasks fail."""
+
+    def __init__(self, ns: Callable[[Any], float] = by_tasks, jitter: float = 0.0) -> None:
+        self._ns, self._jitter, self._rng = ns, jitter, random.Random(0)
+        self.batches: list[tuple[str, list[Any], Pace | None]] = []
+        self.ends_with = None
+
+    def take(self, candidates: Candidates, seed: int) -> None:
+        self._key, self._default = candidates.workload.key, candidates.default
+
+    def measure(self, decisions: list[Any], pace: Pace | None = None) -> list[Outcome]:
+        if self.ends_with == len(self.batches):
+            raise KeyboardInterrupt
+        self.batches.append((self._key, decisions, pace))
+        return [self._outcome(each, pace) for each in decisions]
+
+    def _outcome(self, decisions: Any, pace: Pace | None) -> Outcome:
+        if decisions.tasks == BAD:
+            return Outcome(decisions, error="it hangs")
+        runs = pace.rounds if pace else 5
+        if decisions == self._default:
+            return Outcome(decisions, DEFAULT_NS, DEFAULT_NS, 0.01, runs)
+        luck = 1.0 if pace else 1.0 - self._jitter * self._rng.random()
+        return Outcome(decisions, self._ns(decisions) * luck, DEFAULT_NS, 0.01, runs)
+
+
+SOFTMAX = Candidates.of(softmax(), device())
+
+
+@pytest.fixture
+def log(tmp_path):
+    with Log.open(tmp_path / "tuning.db", create=True) as made:
+        yield made
+
+
+def session(log: Log, crew: FakeCrew, *tasks: Task, seed: int = 3) -> Session:
+    tasks = tasks or (Task(SOFTMAX, "softmax", 1),)
+    return Session(tasks, log, crew, TARGET, device(), GainModel(), seed, lambda _session: None)
+
+
+def test_what_is_faster_is_found_and_logged(log):
+    crew = FakeCrew()
+    running = session(log, crew)
+    running.run(Budget(trials=80))
+    (tuner,) = running.tuners
+    assert tuner.best.tasks == FAST and tuner.gain == 1.0
+    best = log.best(SOFTMAX.workload.key, device_key(device()).key)
+    assert best.decisions == to_json(tuner.best)
+    assert log.counts()["trials"] == running.trials == sum(len(b) for _, b, _ in crew.batches)
+    errors = [each.error for each in log.trials() if each.ns is None]
+    assert {*errors} == {"it hangs"}
+
+
+def test_a_kernel_ends_when_nothing_is_left_to_find(log):
+    running = session(log, FakeCrew(lambda _decisions: DEFAULT_NS))
+    running.run(Budget(trials=10_000))
+    (tuner,) = running.tuners
+    assert running.trials < 300
+    assert tuner.best == SOFTMAX.default or tuner.gain == 0.0
+
+
+def test_the_luckiest_does_not_win(log):
+    running = session(log, FakeCrew(lambda _decisions: 1.1 * DEFAULT_NS, jitter=0.3))
+    running.run(Budget(trials=60))
+    (tuner,) = running.tuners
+    assert tuner.best == SOFTMAX.default and tuner.gain == 0.0
+    best = log.best(SOFTMAX.workload.key, device_key(device()).key)
+    assert best.decisions == to_json(SOFTMAX.default)
+
+
+def test_a_second_session_goes_on(log):
+    first, second = FakeCrew(), FakeCrew()
+    session(log, first).run(Budget(trials=40))
+    running = session(log, second, seed=4)
+    running.run(Budget(trials=40))
+    searched = {d for _, batch, pace in first.batches for d in batch if d.tasks != BAD}
+    again = {d for _, batch, pace in second.batches if pace is None for d in batch}
+    assert not searched & again
+    assert running.tuners[0].best.tasks == FAST
+
+
+def test_ctrl_c_keeps_what_was_measured(log):
+    crew = FakeCrew()
+    crew.ends_with = 2
+    running = session(log, crew)
+    running.run(Budget(trials=80))
+    assert running.interrupted
+    assert log.counts()["trials"] == running.trials == sum(len(b) for _, b, _ in crew.batches) > 0
+
+
+def test_decisions_of_a_kernel_of_other_sizes_are_tried_first(log):
+    other = Candidates.of(softmax(35, 140), device())
+    key = device_key(device())
+    near = next(d for d in other.neighbours(other.default) if d.tasks == FAST)
+    assert SOFTMAX.space_of(near) is not None
+    made = trial(other, key, Outcome(near, 400.0, 1000.0, 0.01, 15), None)
+    log.append([workload_record(other)], [key], [made])
+    crew = FakeCrew()
+    session(log, crew).run(Budget(trials=1))
+    _, batch, _ = crew.batches[0]
+    assert near in batch
+
+
+def test_decisions_that_a_log_has_and_no_space_are_left_alone(log):
+    key = device_key(device())
+    strange = to_json(SOFTMAX.default).replace('"tasks":33', '"tasks":34567')
+    made = trial(SOFTMAX, key, Outcome(SOFTMAX.default, 400.0, 1000.0, 0.01, 15), None)
+    fields = {name: getattr(made, name) for name in made.__dataclass_fields__}
+    assert strange != made.decisions
+    texts = (strange, '{"phases":1}')
+    others = [
+        type(made)(**{**fields, "uid": f"{n:032x}", "decisions": text})
+        for n, text in enumerate(texts)
+    ]
+    log.append([workload_record(SOFTMAX)], [key], others)
+    crew = FakeCrew()
+    session(log, crew).run(Budget(trials=1))
+    assert all(SOFTMAX.space_of(d) is not None for _, batch, _ in crew.batches for d in batch)
+
+
+def test_trials_go_where_the_models_time_is(log):
+    often = Task(SOFTMAX, "softmax", 100)
+    seldom = Task(Candidates.of(product(), device()), "product", 1)
+    crew = FakeCrew()
+    session(log, crew, often, seldom).run(Budget(trials=120))
+    counts = {each.candidates.workload.key: 0 for each in (often, seldom)}
+    for key, batch, _ in crew.batches:
+        counts[key] += len(batch)
+    of_often, of_seldom = counts.values()
+    assert of_often > 3 * of_seldom > 0

@@ -1,0 +1,61 @@
+"""`tvm-stitch tune`: a model is tuned into a log; what can't be is told in one line."""
+
+from __future__ import annotations
+
+import argparse
+
+import onnx
+import pytest
+import zoo
+
+from tvm_stitch.cli import main
+from tvm_stitch.cli.options import parse_seconds
+from tvm_stitch.tuning.log import Log
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "softmax.onnx"
+    onnx.save(zoo.subgraph("softmax"), path)
+    return path
+
+
+def test_a_model_is_tuned_and_tuned_further(model, tmp_path, capsys):
+    log = tmp_path / "tuning.db"
+    trials = []
+    for seed in (1, 2):
+        arguments = ["tune", str(model), "--log", str(log), "--trials", "6", "--seed", str(seed)]
+        assert main([*arguments, "--threads", "1"]) == 0
+        told = capsys.readouterr().out
+        assert f"1 kernels, 1 threads, --seed {seed}" in told
+        assert "all kernels: " in told and "times as fast" in told
+        with Log.open(log) as kept:
+            trials.append([each for each in kept.trials() if each.error is None])
+    assert len(trials[1]) > len(trials[0]) >= 4
+    assert all(each.features for each in trials[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param([], "it has no log to keep its trials in; add --log FILE", id="no-log"),
+        pytest.param(["--log", "redis://h/d"], "no database that logs are kept in", id="url"),
+        pytest.param(["--log", "/dev/full"], "no regular file", id="device"),
+        pytest.param(["--log", "none/at/all.db"], "No such file", id="folder"),
+    ],
+)
+def test_a_log_that_cannot_be_is_one_line(model, capsys, arguments, told):
+    assert main(["tune", str(model), *arguments]) == 1
+    error = capsys.readouterr().err
+    assert told in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5m", 90), ("2h", 7200), ("5s", 5)])
+def test_a_budget_has_a_unit(text, seconds):
+    assert parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "0", "-5m", "nan", "inf", "5d", "1e999"])
+def test_what_is_no_budget_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        parse_seconds(text)

@@ -1,0 +1,162 @@
+"""One kernel's way to its best decisions: defaults, what is known, search, descent, confirmation.
+
+The search ranks the space by the model and measures what is predicted best; where it finds no more
+it descends from the winner, a knob at a time; the best few are then timed once more, for longer: of
+many that are timed shortly the luckiest leads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tvm.target import Target
+
+from tir_schedules.tuning.features import features
+from tir_schedules.tuning.search import Search
+
+from .measure.outcome import Outcome
+from .model.gains import GainModel, gain_of
+from .model.rows import Row, row_of
+from .tasks import Task
+
+SEARCH, DESCENT, CONFIRM, DONE = "search", "descent", "confirm", "done"
+_BETTER = math.log2(1.01)  # a gain that is no noise, in powers of two
+_STALE = 2  # batches of the search without a better one, until it descends
+_HOPE = math.log2(1.1)  # what a kernel may gain that nothing is known of
+_CONFIRMED = 3  # decisions that are timed once more
+
+
+class KernelTuner:
+    """Proposes batches of decisions for a task and learns from what they took."""
+
+    def __init__(self, task: Task, target: Target, model: GainModel, seed: int, batch: int) -> None:
+        self.task, self.stage = task, SEARCH
+        self._base = self._model = model
+        self._seed, self._batch = seed, batch
+        self._candidates = task.candidates
+        self._default = self._features(task.candidates.default)
+        self._search = Search(task.candidates, target, self._scores, seed)
+        self._gains: dict[Any, float] = {}
+        self._tried: set[Any] = set()
+        self._confirmed: dict[Any, float] = {}
+        self._stale = 0
+        self.default_ns = math.inf
+
+    @property
+    def best(self) -> Any:
+        """The best decisions so far: those that were confirmed, once some were."""
+        known = self._confirmed or self._gains or {self._candidates.default: 0.0}
+        return max(known, key=known.__getitem__)
+
+    @property
+    def gain(self) -> float:
+        """The gain of the best decisions in powers of two, at least that of the default: 0."""
+        return max(0.0, max((self._confirmed or self._gains).values(), default=0.0))
+
+    @property
+    def ns(self) -> float:
+        """What all calls of the kernel take in one run of the model, by the best decisions."""
+        return self.task.calls * self.default_ns * 2.0**-self.gain
+
+    @property
+    def promise(self) -> float:
+        """What is predicted to be gained yet of the model's time, in ns."""
+        if self.stage == DONE:
+            return 0.0
+        hope = _HOPE if self.stage == SEARCH else _BETTER
+        return self.ns * (1.0 - 2.0 ** -(hope * 0.5**self._stale))
+
+    def row(self, decisions: Any) -> Row:
+        """Return what the model learns from of decisions that have a plan."""
+        return row_of(self._features(decisions), self._default)
+
+    def recall(self, known: Iterable[tuple[Any, float, float]]) -> None:
+        """Take up decisions that were measured before, with their ns and those of the default."""
+        for decisions, ns, default_ns in known:
+            if self._candidates.space_of(decisions) is not None:
+                self._tried.add(decisions)
+                self._take(decisions, ns, default_ns)
+        self._learn()
+
+    def first(self, likely: Iterable[Any]) -> list[Any]:
+        """Return what is measured first: the defaults of all variants, and what is likely good."""
+        inside = (each for each in likely if self._candidates.space_of(each) is not None)
+        return self._untried([*self._search.defaults(), *inside])
+
+    def finish(self) -> list[Any]:
+        """Return what is measured last, whatever is left to find; none if that was measured."""
+        if self.stage == DONE:
+            return []
+        self.stage = CONFIRM
+        return self.finalists()
+
+    def next(self) -> list[Any]:
+        """Return decisions to measure, none once there is nothing more to find."""
+        if self.stage == SEARCH:
+            found = self._untried(self._search.propose()) if self._stale < _STALE else []
+            if found:
+                return found
+            self.stage, self._stale = DESCENT, 0
+        if self.stage == DESCENT:
+            found = self._downhill() if self._stale < _STALE else []
+            if found:
+                return found
+            self.stage = CONFIRM
+        if self.stage == CONFIRM:
+            return self.finalists()
+        return []
+
+    def finalists(self) -> list[Any]:
+        """Return the default and the few best, to be timed once more."""
+        order = sorted(self._gains, key=self._gains.__getitem__, reverse=True)[:_CONFIRMED]
+        better = (decisions for decisions in order if self._gains[decisions] > 0.0)
+        return [*dict.fromkeys((self._candidates.default, *better))]
+
+    def hear(self, outcomes: Sequence[Outcome]) -> None:
+        """Learn what decisions took."""
+        before = self.gain
+        good = [each for each in outcomes if each.ns is not None]
+        for each in good:
+            self._take(each.decisions, each.ns, each.default_ns)
+        if self.stage == CONFIRM:
+            self._confirmed = {each.decisions: self._gains[each.decisions] for each in good}
+            self._confirmed[self._candidates.default] = 0.0
+            self.stage = DONE
+            return
+        self._stale = 0 if self.gain > before + _BETTER else self._stale + 1
+        self._learn()
+
+    def _take(self, decisions: Any, ns: float, default_ns: float) -> None:
+        self.default_ns = min(self.default_ns, default_ns)
+        self._gains[decisions] = gain_of(ns, default_ns)
+        self._search.tell(decisions, ns / default_ns)
+
+    def _learn(self) -> None:
+        if self._gains:
+            rows = [self.row(decisions) for decisions in self._gains]
+            self._model = self._base.refined(rows, [*self._gains.values()], self._seed)
+
+    def _downhill(self) -> list[Any]:
+        """Return what differs from the best in one knob, what is predicted best first."""
+        found = self._untried(self._candidates.neighbours(self.best), mark=False)
+        found.sort(key=dict(zip(found, self._scores(found), strict=True)).__getitem__, reverse=True)
+        return self._untried(found[: self._batch])
+
+    def _untried(self, decisions: Iterable[Any], mark: bool = True) -> list[Any]:
+        found = []
+        for each in dict.fromkeys(decisions):
+            if each not in self._tried and not isinstance(self._candidates.plan(each), str):
+                found.append(each)
+        if mark:
+            self._tried.update(found)
+        return found
+
+    def _scores(self, decisions: Sequence[Any]) -> Sequence[float]:
+        if not decisions:
+            return []
+        return 2.0 ** self._model.predict([self.row(each) for each in decisions])
+
+    def _features(self, decisions: Any) -> Row:
+        return features(self._candidates.plan(decisions), self._candidates.device)

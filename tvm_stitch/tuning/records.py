@@ -1,0 +1,67 @@
+"""What is measured, as a log keeps it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import uuid
+
+from tir_schedules.decisions import to_json
+from tir_schedules.device import Device
+from tir_schedules.tuning.candidates import Candidates
+from tvm_stitch.tuning.measure.outcome import Outcome
+
+from .log import DeviceKey, Trial, Workload
+from .log.checks import MOST_LINE
+from .model import rows
+
+# Of decisions and what they mean: what was measured by other code is another device's.
+FORMAT = 1
+
+
+def workload_record(candidates: Candidates) -> Workload:
+    """Return a kernel as a log keeps it."""
+    found = candidates.workload
+    return Workload(found.key, found.structure, found.text)
+
+
+def device_key(device: Device) -> DeviceKey:
+    """Return what times depend on besides the kernel: the CPU, its caches, the threads."""
+    described = {
+        "kind": device.kind,
+        "mcpu": device.mcpu,
+        "threads": device.threads,
+        "l1_bytes": device.l1_bytes,
+        "l2_bytes": device.l2_bytes,
+        "l3_bytes": device.l3_bytes,
+        "vector_bytes": device.vector_bytes,
+        "format": FORMAT,
+    }
+    text = json.dumps(described, sort_keys=True, separators=(",", ":"))
+    return DeviceKey(hashlib.sha256(text.encode()).hexdigest(), text)
+
+
+def trial(
+    candidates: Candidates, device: DeviceKey, outcome: Outcome, row: rows.Row | None
+) -> Trial:
+    """Return an outcome as a log keeps it, with the features that its plan has."""
+    error = None if outcome.error is None else _line(outcome.error)
+    return Trial(
+        uid=uuid.uuid4().hex,
+        workload=candidates.workload.key,
+        device=device.key,
+        decisions=to_json(outcome.decisions),
+        features=None if row is None else rows.to_json(row),
+        ns=outcome.ns,
+        default_ns=outcome.default_ns,
+        noise=outcome.noise,
+        runs=outcome.runs,
+        error=error,
+        created=time.time(),
+    )
+
+
+def _line(error: str) -> str:
+    text = "".join(c if c.isprintable() else " " for c in error).strip()
+    return text[:MOST_LINE] or "it failed and did not say why"

@@ -1,0 +1,139 @@
+"""Tuning a model: its kernels in turns, each trial in the log as soon as its batch is measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.target import Target
+
+from tir_schedules.decisions import DecisionsError, from_json
+from tir_schedules.device import Device
+
+from .kernel_tuner import CONFIRM, DONE, KernelTuner
+from .log import Log, Trial
+from .log.trial import SURE
+from .measure.crew import Crew
+from .measure.outcome import Outcome, Pace
+from .model.gains import GainModel
+from .records import device_key, trial, workload_record
+from .tasks import Task
+
+BATCH = 16
+_CONFIRM_PACE = Pace(rounds=SURE, slice_ns=4_000_000)
+_CONFIRM_S = 1.5  # of a kernel: it is loaded, and its best are timed for longer
+_WORTH = 0.002  # of the model's time: predicted to be gained yet, below it is not searched for
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When to stop: after so many trials, or so many seconds; None is without end."""
+
+    trials: int | None = None
+    seconds: float | None = None
+
+
+class Session:
+    """The kernels of a model that are tuned, and how far each is."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        log: Log,
+        crew: Crew,
+        target: Target,
+        device: Device,
+        model: GainModel,
+        seed: int,
+        told: Callable[[Session], None],
+    ) -> None:
+        self._log, self._crew, self._told = log, crew, told
+        self._device, self._seed = device_key(device), seed
+        self.tuners = [KernelTuner(task, target, model, seed, BATCH) for task in tasks]
+        self.trials, self.interrupted = 0, False
+        self._at: KernelTuner | None = None
+
+    @property
+    def ns(self) -> float:
+        """What all kernels take in one run of the model, by the best decisions so far."""
+        return sum(tuner.ns for tuner in self.tuners)
+
+    @property
+    def default_ns(self) -> float:
+        return sum(tuner.task.calls * tuner.default_ns for tuner in self.tuners)
+
+    def run(self, budget: Budget) -> None:
+        """Tune until the budget is spent, or nothing that is worth a search is left.
+
+        What was measured is in the log when Ctrl-C ends it.
+        """
+        try:
+            self._run(budget)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _run(self, budget: Budget) -> None:
+        end = None if budget.seconds is None else time.monotonic() + budget.seconds
+        for tuner in self.tuners:
+            tuner.recall(self._known(tuner))
+            self._measure(tuner, tuner.first(self._likely(tuner)))
+        while (tuner := self._next(budget, end)) is not None:
+            batch = tuner.next()
+            pace = _CONFIRM_PACE if tuner.stage == CONFIRM else None
+            self._measure(tuner, batch, pace)
+        for tuner in sorted(self.tuners, key=lambda each: -each.ns):
+            if (last := tuner.finish()) and (end is None or time.monotonic() < end):
+                self._measure(tuner, last, _CONFIRM_PACE)
+
+    def _next(self, budget: Budget, end: float | None) -> KernelTuner | None:
+        """Return the kernel of which most of the model's time is predicted to be gained."""
+        left = [tuner for tuner in self.tuners if tuner.stage != DONE]
+        if not left or (budget.trials is not None and self.trials >= budget.trials):
+            return None
+        if end is not None and time.monotonic() + _CONFIRM_S * len(left) > end:
+            return None
+        most = max(left, key=lambda each: each.promise)
+        return most if sum(each.promise for each in left) > _WORTH * self.ns else None
+
+    def _measure(self, tuner: KernelTuner, batch: list[Any], pace: Pace | None = None) -> None:
+        if not batch:
+            return
+        if self._at is not tuner:
+            self._crew.take(tuner.task.candidates, self._seed)
+            self._at = tuner
+        outcomes = self._crew.measure(batch, pace)
+        tuner.hear(outcomes)
+        self.trials += len(outcomes)
+        made = [self._trial(tuner, outcome) for outcome in outcomes]
+        self._log.append([workload_record(tuner.task.candidates)], [self._device], made)
+        self._told(self)
+
+    def _trial(self, tuner: KernelTuner, outcome: Outcome) -> Trial:
+        row = None if outcome.ns is None else tuner.row(outcome.decisions)
+        return trial(tuner.task.candidates, self._device, outcome, row)
+
+    def _known(self, tuner: KernelTuner) -> Iterator[tuple[Any, float, float]]:
+        """Yield what the log has of a kernel on this device, the oldest first."""
+        key = tuner.task.candidates.workload.key
+        for each in self._log.trials(key, self._device.key):
+            decisions = _decisions(tuner, each)
+            if decisions is not None and each.ns is not None:
+                yield decisions, each.ns, each.default_ns
+
+    def _likely(self, tuner: KernelTuner) -> Iterator[Any]:
+        """Yield what is best of kernels of the same structure."""
+        structure = tuner.task.candidates.workload.structure
+        for each in self._log.near(structure, self._device.key):
+            decisions = _decisions(tuner, each)
+            if decisions is not None:
+                yield decisions
+
+
+def _decisions(tuner: KernelTuner, found: Trial) -> Any:
+    """Return the decisions of a trial, None if this release has no such."""
+    try:
+        return from_json(type(tuner.task.candidates.default), found.decisions)
+    except DecisionsError:
+        return None

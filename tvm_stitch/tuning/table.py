@@ -1,0 +1,28 @@
+"""What a session found, as a table for a terminal."""
+
+from __future__ import annotations
+
+from .session import Session
+
+_SHOWN = 20
+
+
+def render(session: Session) -> str:
+    """Return the kernels by their share of the model's time, and what all take together."""
+    rows = sorted(session.tuners, key=lambda each: -each.task.calls * each.default_ns)
+    lines = [f"{'kernel':40} {'calls':>5} {'default us':>11} {'best us':>9} {'gain':>6}  state"]
+    for tuner in rows[:_SHOWN]:
+        best = tuner.default_ns * 2.0**-tuner.gain
+        lines.append(
+            f"{tuner.task.name[:40]:40} {tuner.task.calls:5} {tuner.default_ns / 1e3:11.2f} "
+            f"{best / 1e3:9.2f} {2.0**tuner.gain:6.3f}  {tuner.stage}"
+        )
+    if len(rows) > _SHOWN:
+        lines.append(f"and {len(rows) - _SHOWN} more that take less")
+    before, now = session.default_ns / 1e3, session.ns / 1e3
+    ended = ", interrupted" if session.interrupted else ""
+    lines.append(
+        f"all kernels: {before:.1f} us by default, {now:.1f} us now: {before / now:.3f} times as "
+        f"fast, {session.trials} trials{ended}"
+    )
+    return "\n".join(lines)
