@@ -1,0 +1,96 @@
+"""Look into a tuning log, exchange it, merge several, leave the best of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from pathlib import Path
+
+from tvm_stitch.cli.options import parse_count
+from tvm_stitch.errors import StitchError
+from tvm_stitch.runtime.artifact import check_writable
+from tvm_stitch.tuning.log import Log, Trial, export_json, import_json
+
+_LOG = "a file, or postgresql://HOST/DATABASE"
+
+
+def add_parser(commands) -> None:
+    cmd = commands.add_parser("log", help="look into tuning logs", description=__doc__)
+    actions = cmd.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, (summary, run) in _ACTIONS.items():
+        action = actions.add_parser(name, help=summary, description=summary)
+        action.add_argument("log", metavar="LOG", help=_LOG)
+        if name in ("export", "import"):
+            action.add_argument("file", type=Path, metavar="FILE")
+        if name == "merge":
+            action.add_argument("others", nargs="+", metavar="OTHER", help=_LOG)
+        if name == "prune":
+            action.add_argument("--keep", type=parse_count, default=10, metavar="N")
+        action.set_defaults(run=run)
+
+
+def _list(args: argparse.Namespace) -> None:
+    with Log.open(args.log) as log:
+        devices = {device.key: device for device in log.devices()}
+        trials: dict[tuple[str, str], list[Trial]] = defaultdict(list)
+        for trial in log.trials():
+            trials[trial.device, trial.workload].append(trial)
+        for key, device in devices.items():
+            print(_described(device.text))
+            kernels = {w: each for (d, w), each in trials.items() if d == key}
+            print(f"  {'kernel':16} {'trials':>6} {'failed':>6} {'default us':>11} {'gain':>6}")
+            for workload, found in kernels.items():
+                print(f"  {_row(workload, found, log.best(workload, key))}")
+        counts = log.counts()
+    print(", ".join(f"{count} {name}" for name, count in counts.items()))
+
+
+def _described(text: str) -> str:
+    found = json.loads(text)
+    return f"{found.pop('mcpu', '?')}, {found.pop('threads', '?')} threads, " + ", ".join(
+        f"{name} {value}" for name, value in found.items()
+    )
+
+
+def _row(workload: str, trials: list[Trial], best: Trial | None) -> str:
+    failed = sum(trial.error is not None for trial in trials)
+    head = f"{workload[:16]} {len(trials):6} {failed:6}"
+    if best is None:
+        return head
+    gain = max(1.0, best.default_ns / best.ns)
+    return f"{head} {best.default_ns / 1e3:11.2f} {gain:6.3f}"
+
+
+def _export(args: argparse.Namespace) -> None:
+    check_writable(args.file)
+    with Log.open(args.log) as log:
+        export_json(log, args.file)
+
+
+def _import(args: argparse.Namespace) -> None:
+    with Log.open(args.log, create=True) as log:
+        print(f"{import_json(log, args.file)} new trials")
+
+
+def _merge(args: argparse.Namespace) -> None:
+    with Log.open(args.log, create=True) as log:
+        for name in args.others:
+            if name == args.log:
+                raise StitchError(name, "is the log itself", "name another to merge into it")
+            with Log.open(name) as other:
+                print(f"{log.merge(other)} new trials of {other.name}")
+
+
+def _prune(args: argparse.Namespace) -> None:
+    with Log.open(args.log) as log:
+        print(f"{log.prune(args.keep)} trials removed")
+
+
+_ACTIONS = {
+    "list": ("the kernels of each device, and what they gained", _list),
+    "export": ("write all of it as JSON lines", _export),
+    "import": ("add what an export wrote", _import),
+    "merge": ("add what other logs have", _merge),
+    "prune": ("leave the best of each kernel", _prune),
+}
