@@ -9,14 +9,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from tir_schedules.device import Device
 from tvm_stitch.build import Request
 from tvm_stitch.cli.options import add_compile_options, compile_options, parse_count, parse_seconds
 from tvm_stitch.errors import StitchError
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.measure.crew import Crew
-from tvm_stitch.tuning.model.gains import GainModel
+from tvm_stitch.tuning.model.training import Samples, samples_of, trained
+from tvm_stitch.tuning.records import device_key
 from tvm_stitch.tuning.session import Budget, Session
-from tvm_stitch.tuning.table import render
+from tvm_stitch.tuning.table import describe, render
 from tvm_stitch.tuning.tasks import tasks_of
 
 _BUDGET_S = 300.0
@@ -48,11 +50,22 @@ def run(args: argparse.Namespace) -> None:
         threads = found.device.threads
         print(f"{args.model}: {len(found.tasks)} kernels, {threads} threads, --seed {seed}")
         with Crew(found.target, threads, threads) as crew, _Bar(args.trials, seconds) as bar:
+            model = trained(_samples(log, found.device), seed)
             session = Session(
-                found.tasks, log, crew, found.target, found.device, GainModel(), seed, bar.show
+                found.tasks, log, crew, found.target, found.device, model, seed, bar.show
             )
             session.run(Budget(args.trials, seconds))
+        samples = _samples(log, found.device)
     print(render(session))
+    print(describe(samples, seed))
+
+
+def _samples(log: Log, device: Device) -> Samples:
+    try:
+        return samples_of(log.trials(device=device_key(device).key))
+    except ValueError as error:
+        remedy = "delete that trial, or use another log"
+        raise StitchError(log.name, f"a trial has no features ({error})", remedy) from None
 
 
 class _Bar:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from .model.training import Samples, held_out_accuracy, trained
 from .session import Session
 
 _SHOWN = 20
+_FEATURES = 5
 
 
 def render(session: Session) -> str:
@@ -26,3 +28,15 @@ def render(session: Session) -> str:
         f"fast, {session.trials} trials{ended}"
     )
     return "\n".join(lines)
+
+
+def describe(samples: Samples, seed: int) -> str:
+    """Return how well a model of a log's trials ranks kernels that it has not seen, and by what."""
+    kernels = len({*samples.kernels})
+    told = f"log: {len(samples.rows)} trials of {kernels} kernels here"
+    if not samples.suffice:
+        return f"{told}, too few for a model"
+    accuracy = held_out_accuracy(samples, seed)
+    shares = [*trained(samples, seed).importances().items()][:_FEATURES]
+    features = ", ".join(f"{name} {share:.2f}" for name, share in shares)
+    return f"{told}; {accuracy:.2f} of pairs ranked right unseen, by {features}"
