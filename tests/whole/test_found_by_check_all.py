@@ -19,6 +19,12 @@ def test_a_kept_product_has_the_same_bits_on_any_number_of_threads(seed):
     assert wrong(chosen.graph(), chosen.way) == []
 
 
+def test_halves_may_be_added_to_a_mask_in_float32():
+    """A row that -6e4 hides whole: uniform in float16, the softmax of the scores in float32."""
+    chosen = whole(3717197387)
+    assert wrong(chosen.graph(), chosen.way) == []
+
+
 def test_lanes_that_are_done_twice_do_not_read_what_they_have_made():
     """A residual sum behind a product, 197 lanes: TVM wrote it over the operand that it reads last.
 

@@ -52,7 +52,13 @@ def scaled(g: BlockGraph, x: Value, by: float) -> Value:
 
 
 def masked_add(g: BlockGraph, x: Value, mask: Value) -> Value:
-    """Append an addition in which huge terms swallow others, as they do in x's dtype."""
+    """Append an addition in which huge terms swallow others, as they do in x's dtype.
+
+    Halves may be added in float32, where they do not: a kernel's intermediates are, as ONNX
+    Runtime's are.
+    """
+    if x.dtype in rv.HALF:
+        return add(g, x, mask)
     dtype = rv.numpy_dtype(x.dtype)
 
     def function(a, b):
