@@ -6,12 +6,18 @@ import argparse
 import json
 from collections import defaultdict
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-from tvm_stitch.cli.options import parse_count
+from tvm_stitch.cli.options import add_compile_options, compile_options, parse_count
 from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime.artifact import check_writable
 from tvm_stitch.tuning.log import Log, Trial, export_json, import_json
 
+if TYPE_CHECKING:
+    from tvm_stitch.tuning.tasks import Tasks
+
+_TVM = "FILE is MetaSchedule's JSON database of this model's kernels, a folder"
 _LOG = "a file, or postgresql://HOST/DATABASE"
 
 
@@ -23,6 +29,8 @@ def add_parser(commands) -> None:
         action.add_argument("log", metavar="LOG", help=_LOG)
         if name in ("export", "import"):
             action.add_argument("file", type=Path, metavar="FILE")
+            action.add_argument("--tvm", type=Path, metavar="MODEL", help=_TVM)
+            add_compile_options(action, log=False)
         if name == "merge":
             action.add_argument("others", nargs="+", metavar="OTHER", help=_LOG)
         if name == "prune":
@@ -63,14 +71,35 @@ def _row(workload: str, trials: list[Trial], best: Trial | None) -> str:
 
 
 def _export(args: argparse.Namespace) -> None:
-    check_writable(args.file)
     with Log.open(args.log) as log:
+        if args.tvm is not None:
+            print(f"{_tvm().export_tvm(log, _tasks(args), args.file)} records")
+            return
+        check_writable(args.file)
         export_json(log, args.file)
 
 
 def _import(args: argparse.Namespace) -> None:
     with Log.open(args.log, create=True) as log:
+        if args.tvm is not None:
+            print(f"{_tvm().import_tvm(log, _tasks(args), args.file)} new trials")
+            return
         print(f"{import_json(log, args.file)} new trials")
+
+
+def _tvm() -> ModuleType:
+    """TVM takes seconds to import, and looking into a log needs none."""
+    from tvm_stitch.tuning import tvm_database
+
+    return tvm_database
+
+
+def _tasks(args: argparse.Namespace) -> Tasks:
+    from tvm_stitch.build import Request
+    from tvm_stitch.tuning.tasks import tasks_of
+
+    options = {name: value for name, value in compile_options(args).items() if name != "log"}
+    return tasks_of(Request(args.tvm, **options))
 
 
 def _merge(args: argparse.Namespace) -> None:

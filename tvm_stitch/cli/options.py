@@ -11,8 +11,8 @@ from typing import Any
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
-def add_compile_options(cmd: argparse.ArgumentParser) -> None:
-    """Add --target, --shape, --threads, --log and --profile."""
+def add_compile_options(cmd: argparse.ArgumentParser, log: bool = True) -> None:
+    """Add --target, --shape, --threads, --profile, and --log unless that is another argument."""
     cmd.add_argument(
         "--target",
         default="x86",
@@ -30,9 +30,9 @@ def add_compile_options(cmd: argparse.ArgumentParser) -> None:
     cmd.add_argument(
         "--threads", type=parse_count, metavar="N", help="(default: the CPUs it may use)"
     )
-    cmd.add_argument(
-        "--log", metavar="LOG", help="tuning log: a file, or postgresql://HOST/DATABASE"
-    )
+    if log:
+        told = "tuning log: a file, or postgresql://HOST/DATABASE"
+        cmd.add_argument("--log", metavar="LOG", help=told)
     cmd.add_argument("--profile", type=Path, metavar="FILE", help="what calibrate measured")
 
 

@@ -6,10 +6,12 @@ import hashlib
 import json
 import time
 import uuid
+from typing import Any
 
 from tir_schedules.decisions import to_json
 from tir_schedules.device import Device
 from tir_schedules.tuning.candidates import Candidates
+from tir_schedules.tuning.features import features
 from tvm_stitch.tuning.measure.outcome import Outcome
 
 from .log import DeviceKey, Trial, Workload
@@ -40,6 +42,12 @@ def device_key(device: Device) -> DeviceKey:
     }
     text = json.dumps(described, sort_keys=True, separators=(",", ":"))
     return DeviceKey(hashlib.sha256(text.encode()).hexdigest(), text)
+
+
+def features_of(candidates: Candidates, decisions: Any) -> rows.Row:
+    """Return what a model learns from of decisions that have a plan."""
+    plans = (candidates.plan(each) for each in (decisions, candidates.default))
+    return rows.row_of(*(features(plan, candidates.device) for plan in plans))
 
 
 def trial(

@@ -59,3 +59,14 @@ def test_a_budget_has_a_unit(text, seconds):
 def test_what_is_no_budget_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError):
         parse_seconds(text)
+
+
+def test_what_was_tuned_goes_through_metaschedules_database(model, tmp_path, capsys):
+    log, folder = str(tmp_path / "a.db"), str(tmp_path / "db")
+    main(["tune", str(model), "--log", log, "--trials", "1", "--seed", "1", "--threads", "1"])
+    capsys.readouterr()
+    of_model = ["--tvm", str(model), "--threads", "1"]
+    assert main(["log", "export", log, folder, *of_model]) == 0
+    exported = int(capsys.readouterr().out.split()[0])
+    assert main(["log", "import", str(tmp_path / "b.db"), folder, *of_model]) == 0
+    assert 0 < int(capsys.readouterr().out.split()[0]) <= exported
