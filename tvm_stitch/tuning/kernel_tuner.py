@@ -13,15 +13,15 @@ from typing import Any
 
 from tvm.target import Target
 
-from tir_schedules.tuning.features import features
 from tir_schedules.tuning.search import Search
 
 from .measure.outcome import Outcome
 from .model.gains import GainModel, gain_of
-from .model.rows import Row, row_of
+from .model.rows import Row
+from .records import features_of
 from .tasks import Task
 
-SEARCH, DESCENT, CONFIRM, DONE = "search", "descent", "confirm", "done"
+NEW, SEARCH, DESCENT, CONFIRM, DONE = "new", "search", "descent", "confirm", "done"
 _BETTER = math.log2(1.01)  # a gain that is no noise, in powers of two
 _STALE = 2  # batches of the search without a better one, until it descends
 _HOPE = math.log2(1.1)  # what a kernel may gain that nothing is known of
@@ -32,17 +32,19 @@ class KernelTuner:
     """Proposes batches of decisions for a task and learns from what they took."""
 
     def __init__(self, task: Task, target: Target, model: GainModel, seed: int, batch: int) -> None:
-        self.task, self.stage = task, SEARCH
+        self.task, self.stage = task, NEW
         self._base = self._model = model
         self._seed, self._batch = seed, batch
         self._candidates = task.candidates
-        self._default = self._features(task.candidates.default)
         self._search = Search(task.candidates, target, self._scores, seed)
         self._gains: dict[Any, float] = {}
         self._tried: set[Any] = set()
         self._confirmed: dict[Any, float] = {}
         self._stale = 0
-        self.default_ns = math.inf
+        self._rows: dict[Any, Row] = {}
+        self._likely: list[Any] = []
+        self.default_ns = 2.0 ** self.row(task.candidates.default)["predicted"]
+        self._is_measured = False
 
     @property
     def best(self) -> Any:
@@ -65,12 +67,14 @@ class KernelTuner:
         """What is predicted to be gained yet of the model's time, in ns."""
         if self.stage == DONE:
             return 0.0
-        hope = _HOPE if self.stage == SEARCH else _BETTER
+        hope = _HOPE if self.stage in (NEW, SEARCH) else _BETTER
         return self.ns * (1.0 - 2.0 ** -(hope * 0.5**self._stale))
 
     def row(self, decisions: Any) -> Row:
         """Return what the model learns from of decisions that have a plan."""
-        return row_of(self._features(decisions), self._default)
+        if decisions not in self._rows:
+            self._rows[decisions] = features_of(self._candidates, decisions)
+        return self._rows[decisions]
 
     def recall(self, known: Iterable[tuple[Any, float, float]]) -> None:
         """Take up decisions that were measured before, with their ns and those of the default."""
@@ -80,20 +84,26 @@ class KernelTuner:
                 self._take(decisions, ns, default_ns)
         self._learn()
 
-    def first(self, likely: Iterable[Any]) -> list[Any]:
-        """Return what is measured first: the defaults of all variants, and what is likely good."""
-        inside = (each for each in likely if self._candidates.space_of(each) is not None)
-        return self._untried([*self._search.defaults(), *inside])
+    def suggest(self, likely: Iterable[Any]) -> None:
+        """Take up decisions that are likely good, to be measured first."""
+        self._likely += (each for each in likely if self._candidates.space_of(each) is not None)
 
     def finish(self) -> list[Any]:
         """Return what is measured last, whatever is left to find; none if that was measured."""
-        if self.stage == DONE:
+        if self.stage in (NEW, DONE):
             return []
         self.stage = CONFIRM
         return self.finalists()
 
     def next(self) -> list[Any]:
-        """Return decisions to measure, none once there is nothing more to find."""
+        """Return decisions to measure, none once there is nothing more to find.
+
+        The defaults of all variants and what was suggested come first.
+        """
+        if self.stage == NEW:
+            self.stage = SEARCH
+            if found := self._untried([*self._search.defaults(), *self._likely]):
+                return found
         if self.stage == SEARCH:
             found = self._untried(self._search.propose()) if self._stale < _STALE else []
             if found:
@@ -129,7 +139,8 @@ class KernelTuner:
         self._learn()
 
     def _take(self, decisions: Any, ns: float, default_ns: float) -> None:
-        self.default_ns = min(self.default_ns, default_ns)
+        self.default_ns = min(self.default_ns, default_ns) if self._is_measured else default_ns
+        self._is_measured = True
         self._gains[decisions] = gain_of(ns, default_ns)
         self._search.tell(decisions, ns / default_ns)
 
@@ -157,6 +168,3 @@ class KernelTuner:
         if not decisions:
             return []
         return 2.0 ** self._model.predict([self.row(each) for each in decisions])
-
-    def _features(self, decisions: Any) -> Row:
-        return features(self._candidates.plan(decisions), self._candidates.device)

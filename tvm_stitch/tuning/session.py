@@ -24,6 +24,7 @@ from .tasks import Task
 BATCH = 16
 _CONFIRM_PACE = Pace(rounds=SURE, slice_ns=4_000_000)
 _CONFIRM_S = 1.5  # of a kernel: it is loaded, and its best are timed for longer
+_STAYS = 0.7  # of the largest promise: to turn to another kernel takes as long as some trials
 _WORTH = 0.002  # of the model's time: predicted to be gained yet, below it is not searched for
 
 
@@ -78,7 +79,7 @@ class Session:
         end = None if budget.seconds is None else time.monotonic() + budget.seconds
         for tuner in self.tuners:
             tuner.recall(self._known(tuner))
-            self._measure(tuner, tuner.first(self._likely(tuner)))
+            tuner.suggest(self._likely(tuner))
         while (tuner := self._next(budget, end)) is not None:
             batch = tuner.next()
             pace = _CONFIRM_PACE if tuner.stage == CONFIRM else None
@@ -94,8 +95,11 @@ class Session:
             return None
         if end is not None and time.monotonic() + _CONFIRM_S * len(left) > end:
             return None
+        if sum(each.promise for each in left) < _WORTH * self.ns:
+            return None
         most = max(left, key=lambda each: each.promise)
-        return most if sum(each.promise for each in left) > _WORTH * self.ns else None
+        stays = self._at in left and self._at.promise > _STAYS * most.promise
+        return self._at if stays else most
 
     def _measure(self, tuner: KernelTuner, batch: list[Any], pace: Pace | None = None) -> None:
         if not batch:
