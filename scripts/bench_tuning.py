@@ -1,0 +1,154 @@
+"""Tune 24 kernels, then time what was found beside the defaults in a run of its own.
+
+python scripts/bench_tuning.py                    # docs/results/bench_tuning.{json,md}
+python scripts/bench_tuning.py --names softmax,outer --trials 64
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import onnx
+import zoo
+from bench_conv import OTHERS
+from bench_gemm import PRODUCTS
+from git_state import described_commit
+
+from tvm_stitch import targets
+from tvm_stitch.build import Request
+from tvm_stitch.profiling.stats import geometric_mean
+from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.measure.crew import Crew
+from tvm_stitch.tuning.measure.outcome import Pace
+from tvm_stitch.tuning.model.gains import GainModel
+from tvm_stitch.tuning.session import Budget, Session
+from tvm_stitch.tuning.tasks import tasks_of
+
+ROOT = Path(__file__).resolve().parents[1]
+SLOWEST = 0.98  # of the default's time over the tuned one
+FRESH = Pace(rounds=31, slice_ns=8_000_000, slow=100.0)
+STITCHED = (
+    *((name, "cache") for name in ("softmax", "masked_softmax", "layernorm", "rmsnorm")),
+    *((name, "cache") for name in ("residual_layernorm", "groupnorm", "bias_gelu", "gru_cell")),
+    *((name, "memory") for name in ("layernorm", "bn_relu_residual", "row_and_column", "softmax")),
+)
+OF_PRODUCTS = (
+    *((1024, 1024, 8), (32, 32, 16384), (1024, 1024, 1024), (4096, 17, 512)),
+    *((127, 131, 137), (128, 768, 768), (17, 19, 23), (256, 256, 256)),
+)
+OF_CONVOLUTIONS = (0, 4, 11, 15)  # places in OTHERS: in groups, unlike in and out, ragged, dilated
+
+
+def kernels() -> Iterator[tuple[str, Callable[[], onnx.ModelProto]]]:
+    """Yield names and models: 12 stitched, 8 products (m, n, k), 4 convolutions."""
+    for name, size in STITCHED:
+        yield f"{name} {size}", partial(_subgraph, name, size)
+    found = {(p.m, p.n, p.k): p for p in PRODUCTS if p.constant and not p.transposed}
+    for sizes in OF_PRODUCTS:
+        yield "product " + "x".join(map(str, sizes)), found[sizes].model
+    for place in OF_CONVOLUTIONS:
+        yield f"convolution {OTHERS[place]}", partial(OTHERS[place].model, 1)
+
+
+def _subgraph(name: str, size: str) -> onnx.ModelProto:
+    return zoo.subgraph(name, zoo.bench_shapes(name)[size])
+
+
+def main() -> int:
+    """Return 1 if a tuned kernel is slower than its default."""
+    args = _arguments()
+    wanted = tuple(args.names.split(","))
+    rows = []
+    for name, model in kernels():
+        if any(each in name for each in wanted):
+            rows += _rows(name, model(), args)
+            print(_line(rows[-1]), flush=True)
+    record = {"command": " ".join(["python scripts/bench_tuning.py", *sys.argv[1:]])}
+    record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu, "rows": rows}
+    args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    args.output.with_suffix(".md").write_text(_render(record))
+    print(_summary(rows))
+    return int(any(row["gain"] < SLOWEST for row in rows))
+
+
+def _rows(name: str, model: onnx.ModelProto, args: argparse.Namespace) -> Iterator[dict]:
+    """Yield a row for each kernel of a model; most have one."""
+    found = tasks_of(Request(model, threads=args.threads))
+    with tempfile.TemporaryDirectory() as folder, Log.open(f"{folder}/log", create=True) as log:
+        start = time.monotonic()
+        with Crew(found.target, args.threads, args.threads) as crew:
+            shared = (log, crew, found.target, found.device, GainModel(), args.seed, _quiet)
+            session = Session(found.tasks, *shared)
+            session.run(Budget(trials=args.trials * len(found.tasks)))
+        spent = time.monotonic() - start
+    for tuner in session.tuners:
+        with Crew(found.target, args.threads, 1) as crew:
+            crew.take(tuner.task.candidates, args.seed + 1)
+            (fresh,) = crew.measure([tuner.best], FRESH)
+        yield {
+            "name": name,
+            "kernel": tuner.task.name,
+            "default_us": fresh.default_ns / 1e3,
+            "tuned_us": fresh.ns / 1e3,
+            "gain": fresh.gain,
+            "noise": fresh.noise,
+            "searched_gain": 2.0**tuner.gain,
+            "trials": session.trials,
+            "seconds": spent,
+        }
+
+
+def _quiet(_session: Session) -> None:
+    pass
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--names", default="", metavar="A,B", help="names that have this in them")
+    parser.add_argument("--trials", type=int, default=160, help="of a kernel, at most")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_tuning")
+    return parser.parse_args()
+
+
+def _line(row: dict) -> str:
+    return (
+        f"{row['name']:44} {row['default_us']:10.2f} us -> {row['tuned_us']:10.2f} us, "
+        f"{row['gain']:.3f} ({row['noise']:.3f}), {row['trials']} trials, {row['seconds']:.0f} s"
+    )
+
+
+def _summary(rows: list[dict]) -> str:
+    gains = [row["gain"] for row in rows]
+    return f"{len(rows)} kernels: {geometric_mean(gains):.3f} in the mean, lowest {min(gains):.3f}"
+
+
+def _render(record: dict) -> str:
+    lines = [
+        "# Kernels tuned, beside their defaults",
+        "",
+        f"`{record['command']}` at {record['commit']}, {record['mcpu']}. Gain: the default's",
+        "time over the tuned one's, interleaved in a process that took no part in the search.",
+        "Spread: half the distance of its quartiles.",
+        "",
+        "| kernel | default us | tuned us | gain | spread | trials | seconds |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        lines.append(
+            f"| {row['name']} | {row['default_us']:.2f} | {row['tuned_us']:.2f} | "
+            f"{row['gain']:.3f} | {row['noise']:.3f} | {row['trials']} | {row['seconds']:.0f} |"
+        )
+    return "\n".join([*lines, "", _summary(record["rows"]), ""])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
