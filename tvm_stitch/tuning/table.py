@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .model.training import Samples, held_out_accuracy, trained
+from .model.training import Samples, held_out, trained
 from .session import Session
 
 _SHOWN = 20
@@ -36,7 +36,7 @@ def describe(samples: Samples, seed: int) -> str:
     told = f"log: {len(samples.rows)} trials of {kernels} kernels here"
     if not samples.suffice:
         return f"{told}, too few for a model"
-    accuracy = held_out_accuracy(samples, seed)
+    unseen = held_out(samples, seed)
     shares = [*trained(samples, seed).importances().items()][:_FEATURES]
     features = ", ".join(f"{name} {share:.2f}" for name, share in shares)
-    return f"{told}; {accuracy:.2f} of pairs ranked right unseen, by {features}"
+    return f"{told}; {unseen.accuracy:.2f} of pairs ranked right unseen, by {features}"

@@ -1,0 +1,99 @@
+"""Reuse: what a log says of a kernel that is compiled."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from support.tuning.kernels import KERNELS, device, product, softmax
+from tir_schedules.tuning.candidates import Candidates
+from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.measure.outcome import Outcome
+from tvm_stitch.tuning.records import device_key, features_of, trial, workload_record
+from tvm_stitch.tuning.reuse import DEFAULT, LEARNT, NEAR, TUNED, Reuse
+
+SOFTMAX = Candidates.of(softmax(), device())
+LARGER = Candidates.of(softmax(66, 129), device())
+PRODUCT = Candidates.of(product(), device())
+
+
+@pytest.fixture
+def log(tmp_path):
+    with Log.open(tmp_path / "tuning.db", create=True) as made:
+        yield made
+
+
+def write(log: Log, made: Candidates, times: dict[Any, float], runs: int = 15, threads=2) -> None:
+    key = device_key(device(threads))
+    trials = [
+        trial(made, key, Outcome(d, ns, 100.0, 0.01, runs), features_of(made, d))
+        for d, ns in times.items()
+    ]
+    log.append([workload_record(made)], [key], trials)
+
+
+def others(made: Candidates, count: int) -> list[Any]:
+    legal = (d for d in made.neighbours(made.default) if not isinstance(made.plan(d), str))
+    return [decisions for decisions, _ in zip(legal, range(count), strict=False)]
+
+
+def test_what_was_tuned_is_taken(log):
+    slow, fast = others(SOFTMAX, 2)
+    write(log, SOFTMAX, {SOFTMAX.default: 100.0, slow: 120.0, fast: 80.0})
+    decided = Reuse(log, device()).decide(SOFTMAX)
+    assert (decided.decisions, decided.how, decided.gain) == (fast, TUNED, 1.25)
+
+
+def test_of_what_was_searched_in_vain_the_default_is_kept(log):
+    write(log, SOFTMAX, {SOFTMAX.default: 100.0, others(SOFTMAX, 1)[0]: 130.0})
+    decided = Reuse(log, device()).decide(SOFTMAX)
+    assert (decided.decisions, decided.how) == (SOFTMAX.default, TUNED)
+
+
+def test_another_size_gives_its_decisions(log):
+    usable = next(d for d in others(LARGER, 99) if d.tasks == 8)
+    assert SOFTMAX.space_of(usable) is not None
+    write(log, LARGER, {usable: 50.0})
+    decided = Reuse(log, device()).decide(SOFTMAX)
+    assert (decided.decisions, decided.how, decided.gain) == (usable, NEAR, 2.0)
+
+
+def test_decisions_of_another_size_that_are_predicted_slower_are_left(log):
+    slower = next(d for d in others(LARGER, 999) if d.phases[0].nests[0].lanes == 1)
+    assert SOFTMAX.space_of(slower) is not None
+    write(log, LARGER, {slower: 50.0})
+    assert Reuse(log, device()).decide(SOFTMAX).how == DEFAULT
+
+
+def test_a_kernel_of_another_structure_says_nothing(log):
+    write(log, PRODUCT, {others(PRODUCT, 1)[0]: 50.0})
+    decided = Reuse(log, device()).decide(SOFTMAX)
+    assert (decided.decisions, decided.how, decided.gain) == (SOFTMAX.default, DEFAULT, 1.0)
+
+
+def test_another_number_of_threads_is_another_device(log):
+    write(log, SOFTMAX, {others(SOFTMAX, 1)[0]: 50.0}, threads=1)
+    assert Reuse(log, device()).decide(SOFTMAX).how == DEFAULT
+
+
+def test_what_holds_of_many_kernels_is_learnt(log):
+    """Kernels run twice as fast in 8 tasks, whatever they compute: so does one never seen."""
+    rng = random.Random(2)
+    for name in ("product", "convolution", "normalised", "attention"):
+        made = Candidates.of(KERNELS[name](), device())
+        drawn = {made.space.sample(rng) for _ in range(120)} | {made.default}
+        legal = [d for d in drawn if not isinstance(made.plan(d), str)]
+        times = {d: 50.0 if d.tasks == 8 else 100.0 for d in legal}
+        write(log, made, times, runs=5)
+    decided = Reuse(log, device()).decide(SOFTMAX)
+    assert decided.how == LEARNT
+    assert decided.decisions.tasks == 8
+    assert 1.2 < decided.gain < 3.0
+
+
+def test_the_same_log_decides_the_same(log):
+    write(log, SOFTMAX, dict.fromkeys(others(SOFTMAX, 5), 80.0))
+    first, second = (Reuse(log, device()).decide(SOFTMAX) for _ in range(2))
+    assert first == second

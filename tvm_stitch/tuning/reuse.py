@@ -1,0 +1,107 @@
+"""What a log says of a kernel: tuned, tuned in another size, or learned of other kernels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tir_schedules.decisions import DecisionsError, from_json
+from tir_schedules.device import Device
+from tir_schedules.tuning.candidates import Candidates
+
+from .log import Log, Trial
+from .model.gains import GainModel
+from .model.training import HeldOut, held_out, samples_of, trained
+from .records import device_key, features_of
+
+TUNED, NEAR, LEARNT, DEFAULT = "tuned", "near", "learnt", "default"
+_WORTH = math.log2(1.02)  # a gain that is worth other decisions, in powers of two
+_STEPS = 3  # knobs that learnt decisions change
+
+
+@dataclass(frozen=True)
+class Decided:
+    """Decisions, how they were found, and how many times as fast as the default they run.
+
+    That was measured of `tuned` ones, and of another size of `near` ones; else it is predicted.
+    """
+
+    decisions: Any
+    how: str
+    gain: float
+
+
+class Reuse:
+    """Decides by a log's trials on a device; the log is read when it is made, and per kernel."""
+
+    def __init__(self, log: Log, device: Device, seed: int = 0) -> None:
+        self._log, self._device = log, device_key(device).key
+        samples = samples_of(log.trials(device=self._device))
+        self._model: GainModel = trained(samples, seed)
+        self._unseen: HeldOut = held_out(samples, seed)
+
+    def decide(self, candidates: Candidates) -> Decided:
+        """Return what to run a kernel by: the same for the same log."""
+        return (
+            self._tuned(candidates)
+            or self._near(candidates)
+            or self._learnt(candidates)
+            or Decided(candidates.default, DEFAULT, 1.0)
+        )
+
+    def _tuned(self, candidates: Candidates) -> Decided | None:
+        found = self._log.best(candidates.workload.key, self._device)
+        if found is None:
+            return None
+        decisions = _decisions(candidates, found)
+        if decisions is None:
+            return None
+        if math.log2(_gain(found)) < _WORTH:  # it was searched, and nothing better found
+            return Decided(candidates.default, TUNED, 1.0)
+        return Decided(decisions, TUNED, _gain(found))
+
+    def _near(self, candidates: Candidates) -> Decided | None:
+        """Of other sizes, what gained most of those that the model does not think slower here."""
+        found = list(self._log.near(candidates.workload.structure, self._device))
+        for trial in sorted(found, key=lambda each: (-_gain(each), each.uid)):
+            decisions = _decisions(candidates, trial)
+            if decisions is None or math.log2(_gain(trial)) < _WORTH:
+                continue
+            (predicted,) = self._model.predict([features_of(candidates, decisions)])
+            if predicted > -_WORTH:
+                return Decided(decisions, NEAR, _gain(trial))
+        return None
+
+    def _learnt(self, candidates: Candidates) -> Decided | None:
+        """Change a knob at a time by what is predicted best, if it gains more than the error."""
+        if self._model.booster is None:
+            return None
+        best, gain = candidates.default, 0.0
+        for _ in range(_STEPS):
+            legal = [d for d in candidates.neighbours(best) if _is_plan(candidates, d)]
+            predicted = self._model.predict([features_of(candidates, d) for d in legal])
+            if not len(predicted) or float(predicted.max()) < gain + _WORTH:
+                break
+            best, gain = legal[int(predicted.argmax())], float(predicted.max())
+        if gain <= max(_WORTH, self._unseen.error):
+            return None
+        return Decided(best, LEARNT, 2.0**gain)
+
+
+def _gain(trial: Trial) -> float:
+    return trial.default_ns / trial.ns
+
+
+def _is_plan(candidates: Candidates, decisions: Any) -> bool:
+    return not isinstance(candidates.plan(decisions), str)
+
+
+def _decisions(candidates: Candidates, trial: Trial) -> Any:
+    """Return what a trial decided, None if it is not of the kernel's space or has no plan here."""
+    try:
+        decisions = from_json(type(candidates.default), trial.decisions)
+    except DecisionsError:
+        return None
+    inside = candidates.space_of(decisions) is not None
+    return decisions if inside and _is_plan(candidates, decisions) else None
