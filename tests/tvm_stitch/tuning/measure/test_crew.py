@@ -18,7 +18,7 @@ from tvm_stitch.tuning.measure.outcome import Pace, Patience, outcome_of
 from tvm_stitch.tuning.measure.worker import Bench
 
 PACE = Pace(rounds=2, slice_ns=20_000)
-PATIENCE = Patience(start=300, build=10, run=10)
+PATIENCE = Patience(start=300, build=6, run=10)
 
 
 def candidates(name: str = "softmax") -> Candidates:

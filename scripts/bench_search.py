@@ -1,0 +1,181 @@
+"""How many candidates the search measures until it has the best: by XGBoost, and at random.
+
+Each decision is measured once and remembered, so that all searches of a kernel see the same times;
+the best known is the best of all that any of them has measured.
+
+python scripts/bench_search.py                    # docs/results/bench_search.{json,md}
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench_tuning import kernels
+from git_state import described_commit
+
+from tvm_stitch import targets
+from tvm_stitch.build import Request
+from tvm_stitch.tuning.kernel_tuner import KernelTuner
+from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.measure.crew import Crew
+from tvm_stitch.tuning.measure.outcome import Outcome, Pace
+from tvm_stitch.tuning.model.gains import GainModel
+from tvm_stitch.tuning.model.training import samples_of, trained
+from tvm_stitch.tuning.records import device_key, trial, workload_record
+from tvm_stitch.tuning.tasks import Task, Tasks, tasks_of
+
+ROOT = Path(__file__).resolve().parents[1]
+NAMES = ("masked_softmax cache", "product 1024x1024x8", "layernorm memory")
+WARM_FROM = ("softmax cache", "rmsnorm cache", "product 128x768x768", "bias_gelu cache")
+ENOUGH = 0.98  # of the best known gain
+BATCH = 16
+PACE = Pace(rounds=9, slice_ns=2_000_000)
+
+
+class Remembering:
+    """A crew that measures each decision of a kernel once."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+        self.known: dict[Any, Outcome] = {}
+
+    def take(self, task: Task) -> None:
+        self._crew.take(task.candidates, 1)
+        self.known = {}
+
+    def measure(self, decisions: list[Any]) -> list[Outcome]:
+        new = [each for each in decisions if each not in self.known]
+        for start in range(0, len(new), BATCH):
+            for outcome in self._crew.measure(new[start : start + BATCH], PACE):
+                self.known[outcome.decisions] = outcome
+        return [self.known[each] for each in decisions]
+
+
+def by_model(
+    task: Task, found: Tasks, crew: Remembering, model: GainModel, seed: int, most: int
+) -> Iterator[list[Outcome]]:
+    """Yield the batches of our search, without its last look at the best."""
+    tuner, count = KernelTuner(task, found.target, model, seed, BATCH), 0
+    while count < most and (batch := tuner.next()) and tuner.stage != "confirm":
+        outcomes = crew.measure(batch)
+        tuner.hear(outcomes)
+        count += len(batch)
+        yield outcomes
+
+
+def at_random(task: Task, crew: Remembering, seed: int, most: int) -> Iterator[list[Outcome]]:
+    """Yield batches of decisions that are drawn from the space, none twice; the default first."""
+    rng, made = random.Random(seed), task.candidates
+    seen, batch = {made.default}, [made.default]
+    while len(seen) < most:
+        drawn = made.space.sample(rng)
+        if drawn not in seen and not isinstance(made.plan(drawn), str):
+            seen.add(drawn)
+            batch.append(drawn)
+        if len(batch) == BATCH:
+            yield crew.measure(batch)
+            batch = []
+
+
+def until(gains: list[float], best: float) -> int | None:
+    """Return how many candidates it took to reach enough of the best gain, None if it did not."""
+    return next((n for n, gain in enumerate(gains, 1) if gain >= ENOUGH * best), None)
+
+
+def main() -> int:
+    args = _arguments()
+    models = dict(kernels())
+    first = tasks_of(Request(models[NAMES[0]](), threads=args.threads))
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, Crew(first.target, args.threads, 2) as crew:
+        remembering = Remembering(crew)
+        warm = _warm(models, remembering, args, Path(folder))
+        for name in NAMES:
+            rows.append(_row(name, models[name], remembering, warm, args))
+            print(json.dumps(rows[-1]), flush=True)
+    record = {"command": " ".join(["python scripts/bench_search.py", *sys.argv[1:]])}
+    record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu, "rows": rows}
+    args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    args.output.with_suffix(".md").write_text(_render(record))
+    return 0
+
+
+def _warm(models: dict, crew: Remembering, args: argparse.Namespace, folder: Path) -> GainModel:
+    """Return a model of other kernels than those that are searched."""
+    with Log.open(folder / "warm.db", create=True) as log:
+        for name in WARM_FROM:
+            found = tasks_of(Request(models[name](), threads=args.threads))
+            task, key = found.tasks[0], device_key(found.device)
+            crew.take(task)
+            tuner = KernelTuner(task, found.target, GainModel(), 1, BATCH)
+            while len(crew.known) < args.warm and (batch := tuner.next()):
+                outcomes = crew.measure(batch)
+                tuner.hear(outcomes)
+                made = [
+                    trial(task.candidates, key, o, None if o.ns is None else tuner.row(o.decisions))
+                    for o in outcomes
+                ]
+                log.append([workload_record(task.candidates)], [key], made)
+        return trained(samples_of(log.trials()), 1)
+
+
+def _row(name: str, model, crew: Remembering, warm: GainModel, args: argparse.Namespace) -> dict:
+    found = tasks_of(Request(model(), threads=args.threads))
+    task = max(found.tasks, key=lambda each: len(each.candidates.space.variants))
+    crew.take(task)
+    ways: dict[str, list[list[float]]] = {"random": [], "xgboost": [], "warm": []}
+    for seed in range(args.seeds):
+        runs = {
+            "xgboost": by_model(task, found, crew, GainModel(), seed + 1, args.most),
+            "warm": by_model(task, found, crew, warm, seed + 1, args.most),
+            "random": at_random(task, crew, seed + 1, args.most),
+        }
+        for way, batches in runs.items():
+            ways[way].append([each.gain for batch in batches for each in batch])
+    best = max(each.gain for each in crew.known.values())
+    row: dict[str, Any] = {"name": name, "best_gain": best, "known": len(crew.known)}
+    for way, found_gains in ways.items():
+        counts = [until(gains, best) for gains in found_gains]
+        row[way] = statistics.median(args.most if n is None else n for n in counts)
+        row[f"{way}_never"] = counts.count(None)
+    return row
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--most", type=int, default=320, help="candidates of a search")
+    parser.add_argument("--warm", type=int, default=120, help="candidates of a kernel it learns of")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_search")
+    return parser.parse_args()
+
+
+def _render(record: dict) -> str:
+    lines = [
+        "# Candidates until 98 % of the best known",
+        "",
+        f"`{record['command']}` at {record['commit']}, {record['mcpu']}. Medians of the seeds; in",
+        "brackets, how many of them never had it.",
+        "",
+        "| kernel | best gain | measured in all | random | XGBoost | warm |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in record["rows"]:
+        ways = (f"{row[way]:.0f} ({row[f'{way}_never']})" for way in ("random", "xgboost", "warm"))
+        lines.append(
+            f"| {row['name']} | {row['best_gain']:.3f} | {row['known']} | {' | '.join(ways)} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
