@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import secrets
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tir_schedules.device import Device
-from tvm_stitch.build import Request
 from tvm_stitch.cli.options import add_compile_options, compile_options, parse_count, parse_seconds
 from tvm_stitch.errors import StitchError
-from tvm_stitch.tuning.log import Log
-from tvm_stitch.tuning.measure.crew import Crew
-from tvm_stitch.tuning.model.training import Samples, samples_of, trained
-from tvm_stitch.tuning.records import device_key
-from tvm_stitch.tuning.session import Budget, Session
-from tvm_stitch.tuning.table import describe, render
-from tvm_stitch.tuning.tasks import tasks_of
+
+if TYPE_CHECKING:
+    from tvm_stitch.tuning.session import Session
 
 _BUDGET_S = 300.0
 _SPAN = 1000  # of the bar
@@ -40,32 +36,17 @@ def add_parser(commands) -> None:
 def run(args: argparse.Namespace) -> None:
     if args.log is None:
         raise StitchError("tune", "it has no log to keep its trials in", "add --log FILE")
+    if importlib.util.find_spec("xgboost") is None:
+        remedy = "pip install 'tvm-stitch[tune]'"
+        raise StitchError("tune", "XGBoost, which ranks candidates, is not installed", remedy)
+    from tvm_stitch.tuning.tune import Asked, tune
+
     options = {name: value for name, value in compile_options(args).items() if name != "log"}
     seconds = args.budget or (None if args.trials else _BUDGET_S)
     seed = secrets.randbits(31) if args.seed is None else args.seed
-    with Log.open(args.log, create=True) as log:
-        found = tasks_of(Request(args.model, **options))
-        if not found.tasks:
-            raise StitchError(args.model, "has no kernel of our templates", "compile it as it is")
-        threads = found.device.threads
-        print(f"{args.model}: {len(found.tasks)} kernels, {threads} threads, --seed {seed}")
-        with Crew(found.target, threads, threads) as crew, _Bar(args.trials, seconds) as bar:
-            model = trained(_samples(log, found.device), seed)
-            session = Session(
-                found.tasks, log, crew, found.target, found.device, model, seed, bar.show
-            )
-            session.run(Budget(args.trials, seconds))
-        samples = _samples(log, found.device)
-    print(render(session))
-    print(describe(samples, seed))
-
-
-def _samples(log: Log, device: Device) -> Samples:
-    try:
-        return samples_of(log.trials(device=device_key(device).key))
-    except ValueError as error:
-        remedy = "delete that trial, or use another log"
-        raise StitchError(log.name, f"a trial has no features ({error})", remedy) from None
+    with _Bar(args.trials, seconds) as bar:
+        told = tune(Asked(args.model, options, args.log, args.trials, seconds, seed), bar.show)
+    print(told)
 
 
 class _Bar:
@@ -79,13 +60,13 @@ class _Bar:
         self._bar = self._progress.add_task("", total=_SPAN)
 
     def __enter__(self) -> _Bar:
-        self._progress.start()
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self._progress.stop()
 
     def show(self, session: Session) -> None:
+        self._progress.start()  # not before: what goes wrong until then is one line
         gain = session.default_ns / session.ns
         elapsed = self._progress.tasks[0].elapsed or 0.0
         spent = [0.0]

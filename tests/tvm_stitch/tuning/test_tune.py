@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 
 import onnx
 import pytest
@@ -70,3 +71,9 @@ def test_what_was_tuned_goes_through_metaschedules_database(model, tmp_path, cap
     exported = int(capsys.readouterr().out.split()[0])
     assert main(["log", "import", str(tmp_path / "b.db"), folder, *of_model]) == 0
     assert 0 < int(capsys.readouterr().out.split()[0]) <= exported
+
+
+def test_without_xgboost_the_extra_is_named(model, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    assert main(["tune", str(model), "--log", str(tmp_path / "a.db")]) == 1
+    assert "pip install 'tvm-stitch[tune]'" in capsys.readouterr().err

@@ -1,0 +1,56 @@
+"""Tune a model into a log, and say what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tir_schedules.device import Device
+from tvm_stitch.build import Request
+
+from ..errors import StitchError
+from .log import Log
+from .measure.crew import Crew
+from .model.training import Samples, samples_of, trained
+from .records import device_key
+from .session import Budget, Session
+from .table import describe, render
+from .tasks import tasks_of
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to tune, with the keywords of `compile`, into which log, for how long."""
+
+    model: Path
+    options: Mapping[str, Any]
+    log: str
+    trials: int | None
+    seconds: float | None
+    seed: int
+
+
+def tune(asked: Asked, told: Callable[[Session], None]) -> str:
+    """Return a table of what was found; `told` hears of each batch. Raises: StitchError."""
+    with Log.open(asked.log, create=True) as log:
+        found = tasks_of(Request(asked.model, **asked.options))
+        if not found.tasks:
+            raise StitchError(asked.model, "has no kernel of our templates", "compile it as it is")
+        model, threads = trained(_samples(log, found.device), asked.seed), found.device.threads
+        with Crew(found.target, threads, threads) as crew:
+            shared = (log, crew, found.target, found.device, model, asked.seed, told)
+            session = Session(found.tasks, *shared)
+            session.run(Budget(asked.trials, asked.seconds))
+        samples = _samples(log, found.device)
+    head = f"{asked.model}: {len(found.tasks)} kernels, {threads} threads, --seed {asked.seed}"
+    return "\n".join([head, render(session), describe(samples, asked.seed)])
+
+
+def _samples(log: Log, device: Device) -> Samples:
+    try:
+        return samples_of(log.trials(device=device_key(device).key))
+    except ValueError as error:
+        remedy = "delete that trial, or use another log"
+        raise StitchError(log.name, f"a trial has no features ({error})", remedy) from None
