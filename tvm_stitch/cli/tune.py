@@ -63,7 +63,8 @@ class _Bar:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._progress.stop()
+        if self._progress.live.is_started:
+            self._progress.stop()
 
     def show(self, session: Session) -> None:
         self._progress.start()  # not before: what goes wrong until then is one line
