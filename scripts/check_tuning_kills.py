@@ -1,0 +1,123 @@
+"""Kill a tuner at random moments, over and over; the log must be whole, and the end as good.
+
+python scripts/check_tuning_kills.py              # 20 kills; docs/results/check_tuning_kills.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import onnx
+from bench_tuning import kernels
+from git_state import described_commit
+
+from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.session import BATCH
+
+ROOT = Path(__file__).resolve().parents[1]
+KERNEL = "masked_softmax cache"
+# Says how many trials it has put into the log, once they are there.
+TUNER = """
+import sys
+from tvm_stitch.tuning.tune import Asked, tune
+model, log, trials, seed = sys.argv[1:]
+asked = Asked(model, {"threads": 2}, log, int(trials), None, int(seed))
+print(tune(asked, lambda session: print("trials", session.trials, flush=True)), flush=True)
+"""
+
+
+def main() -> int:
+    """Return 1 if a log is damaged, more than a batch is lost, or the end is worse."""
+    args = _arguments()
+    rng, wrong = random.Random(args.seed), []
+    with tempfile.TemporaryDirectory() as folder:
+        model, log = Path(folder) / "model.onnx", Path(folder) / "killed.db"
+        onnx.save(dict(kernels())[KERNEL](), model)
+        for number in range(args.kills):
+            before = _count(log)
+            told = _killed(model, log, args, number, rng.uniform(0.0, args.most_seconds))
+            after = _count(log)
+            print(f"kill {number}: {before} trials, {told} told of, {after} now", flush=True)
+            if (integrity := _integrity(log)) != "ok":
+                wrong.append(f"kill {number}: {integrity}")
+            if not before + told <= after <= before + told + BATCH:
+                wrong.append(f"kill {number}: {after} trials of {before} and {told}")
+        resumed = _gain(model, log, args)
+        whole = _gain(model, Path(folder) / "whole.db", args)
+    if resumed < args.as_good * whole:
+        wrong.append(f"resumed: {resumed:.3f} times as fast, in one run {whole:.3f}")
+    record = {"command": " ".join(["python scripts/check_tuning_kills.py", *sys.argv[1:]])}
+    record |= {"commit": described_commit(), "kernel": KERNEL, "kills": args.kills}
+    record |= {"seed": args.seed, "resumed": resumed, "whole": whole, "wrong": wrong}
+    args.output.write_text(json.dumps(record, indent=1) + "\n")
+    print(
+        *wrong or [f"{args.kills} kills: resumed {resumed:.3f}, in one run {whole:.3f}"], sep="\n"
+    )
+    return int(bool(wrong))
+
+
+def _command(model: Path, log: Path, trials: int, seed: int) -> list[str]:
+    return [sys.executable, "-c", TUNER, str(model), str(log), str(trials), str(seed)]
+
+
+def _killed(model: Path, log: Path, args: argparse.Namespace, seed: int, seconds: float) -> int:
+    """Return how many trials a tuner told of before it was killed, seconds behind its first ones.
+
+    Most of what comes before them is the import of TVM.
+    """
+    command = _command(model, log, 10_000, seed)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tuner:
+        told = [tuner.stdout.readline()]
+        time.sleep(seconds)
+        tuner.send_signal(signal.SIGKILL)
+        told += tuner.stdout.readlines()
+    counts = [int(line.split()[1]) for line in told if line.startswith("trials ")]
+    return max(counts, default=0)
+
+
+def _count(log: Path) -> int:
+    if not log.exists():
+        return 0
+    with Log.open(log) as opened:
+        return sum(1 for _ in opened.trials())
+
+
+def _integrity(log: Path) -> str:
+    with contextlib.closing(sqlite3.connect(log)) as connection:
+        return connection.execute("PRAGMA integrity_check").fetchone()[0]
+
+
+def _gain(model: Path, log: Path, args: argparse.Namespace) -> float:
+    """Return the gain of the best trial once a tuner has ended by itself."""
+    subprocess.run(_command(model, log, args.trials, args.seed), check=True, capture_output=True)
+    with Log.open(log) as opened:
+        (workload,), (device,) = opened.workloads(), opened.devices()
+        best = opened.best(workload.key, device.key)
+        return max(1.0, best.default_ns / best.ns)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--most-seconds", type=float, default=8.0)
+    parser.add_argument("--trials", type=int, default=160, help="of the runs that are not killed")
+    parser.add_argument("--as-good", type=float, default=0.98)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "docs/results/check_tuning_kills.json"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
