@@ -1,4 +1,4 @@
-"""A product and the same product negated add up to 0, as they do where each is rounded."""
+"""Products are rounded before sums, as operators one by one round them: p + -p is 0."""
 
 import numpy as np
 import onnx
@@ -64,3 +64,28 @@ def test_a_product_times_minus_one_is_its_negation(factors):
         helper.make_node("Add", ["minus", "p"], ["nothing"]),
     ]
     assert_nothing(nodes, "float32", ())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("operator", ["Add", "Sub"])
+@pytest.mark.parametrize("product_first", [True, False])
+@pytest.mark.parametrize("shape", [(), (7,), (5, 67), (3, 4, 1000)])
+def test_a_product_is_rounded_before_it_meets_what_another_kernel_has_made(
+    dtype, operator, product_first, shape
+):
+    """x * y beside its rounded value, which is an input: a multiply-add tells them apart."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    order = ["p", "z"] if product_first else ["z", "p"]
+    nodes = [helper.make_node("Mul", ["x", "y"], ["p"]), helper.make_node(operator, order, ["sum"])]
+    graph = helper.make_graph(
+        nodes,
+        "rounded",
+        [helper.make_tensor_value_info(name, kind, shape) for name in "xyz"],
+        [helper.make_tensor_value_info("sum", kind, shape)],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    rng = np.random.default_rng()
+    x, y = (np.asarray(rng.normal(size=shape), dtype) for _ in "xy")
+    z = np.asarray(-x * y if operator == "Add" else x * y, dtype)
+    (got,) = tvm_stitch.compile(proto, threads=1).run({"x": x, "y": y, "z": z}).values()
+    np.testing.assert_array_equal(got, np.zeros(shape, dtype))

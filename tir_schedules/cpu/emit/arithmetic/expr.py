@@ -114,7 +114,7 @@ class Emitter:
             # makes one subtraction of it.
             whole, part = map(rounded, expr.args, args)
             return tirx.Add(whole, tirx.Mul(part, tirx.FloatImm(expr.dtype, -1.0)))
-        if name == "Add" and (any(map(_negated, expr.args)) or _share_a_factor(*expr.args)):
+        if name == "Add":
             args = [rounded(*pair) for pair in zip(expr.args, args, strict=True)]
         if expr.dtype == "bool" and name in _BOOLEAN:
             name = _BOOLEAN[name]
@@ -171,9 +171,9 @@ def rounded(expr: Expr, value: ir.Expr) -> ir.Expr:
     """Return a product that LLVM rounds before it is subtracted, added or kept; others as they are.
 
     A fused x * c - m, m the largest x * c as it was stored, is a little off 0: below it, perhaps,
-    where a square root follows. So is x * y + x * -y. TVM writes -p as p * -1, which is rounded
-    only if p is a product. A product that is kept would be one multiply-add with the sum that reads
-    it in some loops and not in others, as LLVM forwards it: tiles of other sizes had other bits.
+    where a square root follows. So is a fused x * y + n, n the stored -x * y, which may come from
+    another kernel. LLVM would fuse them in some loops and not in others: tiles of other sizes had
+    other bits. TVM writes -p as p * -1, which is rounded only if p is a product.
     """
     product = next(f for f in expr.args if not _is_minus_one(f)) if _negated(expr) else expr
     if not _is_product(product) or isinstance(value, tirx.FloatImm):
@@ -183,21 +183,6 @@ def rounded(expr: Expr, value: ir.Expr) -> ir.Expr:
 
 def _is_product(expr: Expr) -> bool:
     return isinstance(expr, Op) and expr.name == "Mul" and expr.dtype in ("float32", "float64")
-
-
-def _share_a_factor(left: Expr, right: Expr) -> bool:
-    """Return whether two products may be each other's negation; equal hashes do for equal factors.
-
-    Others are left to a multiply-add: they add up to 0 in single elements at most, where the
-    largest of a tensor is far above what is left.
-    """
-    if not _is_product(left) or not _is_product(right):
-        return False
-    of_left, of_right = (
-        {hash(factor) for factor in product.args if not isinstance(factor, Const)}
-        for product in (left, right)
-    )
-    return not of_left.isdisjoint(of_right)
 
 
 def _negated(expr: Expr) -> bool:
