@@ -21,7 +21,6 @@ from tvm.target import Target
 from .candidates import Candidates
 
 Score = Callable[[Sequence[Any]], Sequence[float]]  # of decisions: more is better, 0 at least
-_NS = 1e9
 _ENDLESS = 1 << 30  # trials: who asks for candidates counts them
 _logger = logging.getLogger("tvm_stitch.tuning")
 

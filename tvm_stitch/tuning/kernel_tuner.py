@@ -77,16 +77,15 @@ class KernelTuner:
         return self._rows[decisions]
 
     def recall(self, known: Iterable[tuple[Any, float, float]]) -> None:
-        """Take up decisions that were measured before, with their ns and those of the default."""
+        """Take up decisions of the space, with their ns and those of the default."""
         for decisions, ns, default_ns in known:
-            if self._candidates.space_of(decisions) is not None:
-                self._tried.add(decisions)
-                self._take(decisions, ns, default_ns)
+            self._tried.add(decisions)
+            self._take(decisions, ns, default_ns)
         self._learn()
 
     def suggest(self, likely: Iterable[Any]) -> None:
-        """Take up decisions that are likely good, to be measured first."""
-        self._likely += (each for each in likely if self._candidates.space_of(each) is not None)
+        """Take up decisions of the space that are likely good, to be measured first."""
+        self._likely += likely
 
     def finish(self) -> list[Any]:
         """Return what is measured last, whatever is left to find; none if that was measured."""

@@ -8,7 +8,7 @@ import time
 import uuid
 from typing import Any
 
-from tir_schedules.decisions import to_json
+from tir_schedules.decisions import DecisionsError, from_json, to_json
 from tir_schedules.device import Device
 from tir_schedules.tuning.candidates import Candidates
 from tir_schedules.tuning.features import features
@@ -48,6 +48,15 @@ def features_of(candidates: Candidates, decisions: Any) -> rows.Row:
     """Return what a model learns from of decisions that have a plan."""
     plans = (candidates.plan(each) for each in (decisions, candidates.default))
     return rows.row_of(*(features(plan, candidates.device) for plan in plans))
+
+
+def decisions_of(candidates: Candidates, found: Trial) -> Any:
+    """Return what a trial decided, None if it is not of the kernel's space as it is here."""
+    try:
+        decisions = from_json(type(candidates.default), found.decisions)
+    except DecisionsError:
+        return None
+    return None if candidates.space_of(decisions) is None else decisions
 
 
 def trial(

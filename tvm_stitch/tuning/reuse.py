@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tir_schedules.decisions import DecisionsError, from_json
 from tir_schedules.device import Device
 from tir_schedules.tuning.candidates import Candidates
 
 from .log import Log, Trial
 from .model.gains import GainModel
 from .model.training import HeldOut, held_out, samples_of, trained
-from .records import device_key, features_of
+from .records import decisions_of, device_key, features_of
 
 TUNED, NEAR, LEARNT, DEFAULT = "tuned", "near", "learnt", "default"
 _WORTH = math.log2(1.02)  # a gain that is worth other decisions, in powers of two
@@ -97,11 +96,7 @@ def _is_plan(candidates: Candidates, decisions: Any) -> bool:
     return not isinstance(candidates.plan(decisions), str)
 
 
-def _decisions(candidates: Candidates, trial: Trial) -> Any:
+def _decisions(candidates: Candidates, found: Trial) -> Any:
     """Return what a trial decided, None if it is not of the kernel's space or has no plan here."""
-    try:
-        decisions = from_json(type(candidates.default), trial.decisions)
-    except DecisionsError:
-        return None
-    inside = candidates.space_of(decisions) is not None
-    return decisions if inside and _is_plan(candidates, decisions) else None
+    decisions = decisions_of(candidates, found)
+    return decisions if decisions is not None and _is_plan(candidates, decisions) else None

@@ -9,7 +9,6 @@ from typing import Any
 
 from tvm.target import Target
 
-from tir_schedules.decisions import DecisionsError, from_json
 from tir_schedules.device import Device
 
 from .kernel_tuner import CONFIRM, DONE, KernelTuner
@@ -18,7 +17,7 @@ from .log.trial import SURE
 from .measure.crew import Crew
 from .measure.outcome import Outcome, Pace
 from .model.gains import GainModel
-from .records import device_key, trial, workload_record
+from .records import decisions_of, device_key, trial, workload_record
 from .tasks import Task
 
 BATCH = 16
@@ -122,7 +121,7 @@ class Session:
         """Yield what the log has of a kernel on this device, the oldest first."""
         key = tuner.task.candidates.workload.key
         for each in self._log.trials(key, self._device.key):
-            decisions = _decisions(tuner, each)
+            decisions = decisions_of(tuner.task.candidates, each)
             if decisions is not None and each.ns is not None:
                 yield decisions, each.ns, each.default_ns
 
@@ -130,14 +129,6 @@ class Session:
         """Yield what is best of kernels of the same structure."""
         structure = tuner.task.candidates.workload.structure
         for each in self._log.near(structure, self._device.key):
-            decisions = _decisions(tuner, each)
+            decisions = decisions_of(tuner.task.candidates, each)
             if decisions is not None:
                 yield decisions
-
-
-def _decisions(tuner: KernelTuner, found: Trial) -> Any:
-    """Return the decisions of a trial, None if this release has no such."""
-    try:
-        return from_json(type(tuner.task.candidates.default), found.decisions)
-    except DecisionsError:
-        return None

@@ -23,14 +23,14 @@ import tvm_ffi
 from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule as ms
 
-from tir_schedules.decisions import DecisionsError, from_json
+from tir_schedules.decisions import DecisionsError
 from tir_schedules.tuning.candidates import Candidates
 from tir_schedules.tuning.design_space import KNOB, VARIANT, read_annotations
 
 from ..errors import StitchError
 from .log import Log, Trial
 from .measure.outcome import Outcome
-from .records import device_key, features_of, trial, workload_record
+from .records import decisions_of, device_key, features_of, trial, workload_record
 from .tasks import Tasks
 
 _WORKLOADS, _RECORDS = "database_workload.json", "database_tuning_record.json"
@@ -56,8 +56,9 @@ def export_tvm(log: Log, tasks: Tasks, folder: Path) -> int:
             trials = [t for t in log.trials(task.candidates.workload.key, key.key) if t.ns]
             usual = statistics.median(t.default_ns for t in trials) if trials else 0.0
             for each in trials:
-                schedule = _schedule(task.candidates, each)
-                if schedule is not None:
+                decisions = decisions_of(task.candidates, each)
+                if decisions is not None:
+                    schedule = task.candidates.schedule(decisions)
                     seconds = [each.ns / each.default_ns * usual / _NS]
                     record = ms.database.TuningRecord(
                         schedule.trace, workload, seconds, tasks.target
@@ -128,14 +129,6 @@ def _module(candidates: Candidates) -> IRModule:
 def _hash(candidates: Candidates) -> str:
     # The database writes it unsigned.
     return str(tvm_ffi.structural_hash(_module(candidates)) % (1 << 64))
-
-
-def _schedule(candidates: Candidates, found: Trial) -> Any:
-    try:
-        decisions = from_json(type(candidates.default), found.decisions)
-    except DecisionsError:
-        return None
-    return candidates.schedule(decisions)
 
 
 def _records(folder: Path) -> Iterator[_Record]:
