@@ -8,19 +8,25 @@ from onnx import NodeProto, helper
 import tvm_stitch
 
 
-def assert_nothing(nodes: list[NodeProto], dtype: str, shape: tuple[int, ...]) -> None:
-    """Run the nodes on normal `x` and `y`; what they name `nothing` must be 0."""
+def assert_nothing(
+    nodes: list[NodeProto], dtype: str, shape: tuple[int, ...], sign: float = 1.0
+) -> None:
+    """Run the nodes on normal `x` and `y`, and `z`, their product times a sign, rounded.
+
+    What they name `nothing` must be 0.
+    """
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     graph = helper.make_graph(
         nodes,
         "negated",
-        [helper.make_tensor_value_info(name, kind, shape) for name in "xy"],
+        [helper.make_tensor_value_info(name, kind, shape) for name in "xyz"],
         [helper.make_tensor_value_info("nothing", kind, shape)],
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(proto)
     rng = np.random.default_rng()
     inputs = {name: np.asarray(rng.normal(size=shape), dtype) for name in "xy"}
+    inputs["z"] = np.asarray(sign * inputs["x"] * inputs["y"], dtype)
     results = tvm_stitch.compile(proto, threads=1).run(inputs)
     np.testing.assert_array_equal(results["nothing"], np.zeros(shape, dtype))
 
@@ -74,18 +80,9 @@ def test_a_product_is_rounded_before_it_meets_what_another_kernel_has_made(
     dtype, operator, product_first, shape
 ):
     """x * y beside its rounded value, which is an input: a multiply-add tells them apart."""
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     order = ["p", "z"] if product_first else ["z", "p"]
-    nodes = [helper.make_node("Mul", ["x", "y"], ["p"]), helper.make_node(operator, order, ["sum"])]
-    graph = helper.make_graph(
-        nodes,
-        "rounded",
-        [helper.make_tensor_value_info(name, kind, shape) for name in "xyz"],
-        [helper.make_tensor_value_info("sum", kind, shape)],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    rng = np.random.default_rng()
-    x, y = (np.asarray(rng.normal(size=shape), dtype) for _ in "xy")
-    z = np.asarray(-x * y if operator == "Add" else x * y, dtype)
-    (got,) = tvm_stitch.compile(proto, threads=1).run({"x": x, "y": y, "z": z}).values()
-    np.testing.assert_array_equal(got, np.zeros(shape, dtype))
+    nodes = [
+        helper.make_node("Mul", ["x", "y"], ["p"]),
+        helper.make_node(operator, order, ["nothing"]),
+    ]
+    assert_nothing(nodes, dtype, shape, -1.0 if operator == "Add" else 1.0)
