@@ -30,6 +30,7 @@ from .choose_winograd import Site, choose_winograd, site_of
 from .col2im import Taps, col2im, shares_lanes, taps_of_gathers, taps_of_window
 from .convolution import Window
 from .panels import Panels
+from .transposed_channels_first import convolve_exactly, multiplies_zeros
 from .transposed_convolution import convolve_transposed, gathers, refuse_transposed
 from .weights import Weights, is_product, key_of, pack_alike, shape_of
 from .winograd import Filtering, convolve_guarded, convolve_winograd
@@ -143,6 +144,9 @@ class _Packer(relax.PyExprMutator):
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
+        if multiplies_zeros(call) and not self._weights.is_moderate(call.args[1]):
+            exactly = functools.partial(convolve_exactly, call=call)
+            return self._call(convolve_exactly.__name__, exactly, *call.args)
         if is_out() or not is_product(call) or not pack_alike(*call.args):
             return call
         made = self._packed(call)

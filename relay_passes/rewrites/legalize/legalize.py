@@ -15,10 +15,12 @@ from tvm.ir import Constant, Op
 
 from tir_schedules.vector_math import opaque_zero
 
+from ..convolution import TRANSPOSED
 from ..weights import static_shape
 from .division import quotient, remainder
 from .indexing import index_put, index_tensor, scatter_elements, scatter_nd
 from .places import place_of_extreme
+from .transposed import transposed
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 _HALF = ("float16", "bfloat16")
@@ -260,4 +262,5 @@ LEGALIZATIONS: dict[str, Legalizer] = {
     "relax.index_put": _where_static(index_put, _of_tvm("relax.index_put")),
     "relax.scatter_elements": _where_static(scatter_elements, _of_tvm("relax.scatter_elements")),
     "relax.scatter_nd": _where_static(scatter_nd, _of_tvm("relax.scatter_nd")),
+    **{n: _where_static(transposed(_of_tvm(n)), _of_tvm(n)) for n in TRANSPOSED},
 }
