@@ -25,11 +25,12 @@ from tvm_stitch import targets
 from tvm_stitch.build import Request
 from tvm_stitch.tuning.kernel_tuner import KernelTuner
 from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.crew import Crew
 from tvm_stitch.tuning.measure.outcome import Outcome, Pace
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.model.training import samples_of, trained
-from tvm_stitch.tuning.records import device_key, trial, workload_record
+from tvm_stitch.tuning.records import trial, workload_record
 from tvm_stitch.tuning.tasks import Task, Tasks, tasks_of
 
 ROOT = Path(__file__).resolve().parents[1]

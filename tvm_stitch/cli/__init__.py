@@ -18,6 +18,7 @@ _COMMANDS = {
     "verify": "compare each kernel with its operators; name the wrong one",
     "advise": "tell whether stitching is predicted to pay, before compiling",
     "tune": "search for decisions that make a model's kernels faster here",
+    "serve": "measure on this machine for a tuner elsewhere, by TVM's RPC tracker",
     "log": "look into tuning logs: list, export, import, merge, prune",
     "calibrate": "measure this machine for the cost model",
     "doctor": "tell what this machine and installation can do, and what is broken",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
+
+from tvm_stitch.tuning.measure.rpc_address import Address
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -79,6 +82,36 @@ def parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive count")
     return int(text)
+
+
+def parse_address(text: str) -> Address:
+    """Parse HOST:PORT."""
+    try:
+        return Address.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def parse_port(text: str) -> int:
+    """Parse the number of a port."""
+    return parse_address(f"host:{text}").port
+
+
+def parse_key(text: str) -> str:
+    """Parse what a tracker calls machines of one kind: TVM splits its messages at spaces."""
+    if not re.fullmatch(r"[\w.-]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of letters, digits, '.', '_' and '-'")
+    return text
+
+
+def add_tracker(cmd: argparse.ArgumentParser, required: bool, told: str) -> None:
+    """Add --tracker and --key."""
+    cmd.add_argument(
+        "--tracker", type=parse_address, required=required, metavar="HOST:PORT", help=told
+    )
+    cmd.add_argument(
+        "--key", type=parse_key, required=required, help="what it calls machines of this kind"
+    )
 
 
 def parse_fuel(text: str) -> int:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tvm_stitch.cli.options import add_compile_options, compile_options, parse_count, parse_seconds
+from tvm_stitch.cli.options import (
+    add_compile_options,
+    add_tracker,
+    compile_options,
+    parse_count,
+    parse_seconds,
+)
 from tvm_stitch.errors import StitchError
 
 if TYPE_CHECKING:
@@ -29,6 +35,7 @@ def add_parser(commands) -> None:
         "--budget", type=parse_seconds, metavar="TIME", help="stop then, e.g. 90 or 5m; 5m"
     )
     cmd.add_argument("--seed", type=int, metavar="N", help="search as another run did")
+    add_tracker(cmd, required=False, told="measure on the machines of a TVM RPC tracker")
     add_compile_options(cmd)
     cmd.set_defaults(run=run)
 
@@ -39,13 +46,19 @@ def run(args: argparse.Namespace) -> None:
     if importlib.util.find_spec("xgboost") is None:
         remedy = "pip install 'tvm-stitch[tune]'"
         raise StitchError("tune", "XGBoost, which ranks candidates, is not installed", remedy)
+    if (args.tracker is None) != (args.key is None):
+        given, other = ("--tracker", "--key") if args.key is None else ("--key", "--tracker")
+        raise StitchError(given, f"says nothing without {other}", "give both, or neither")
+    from tvm_stitch.tuning.measure.rpc_machine import Tracker
     from tvm_stitch.tuning.tune import Asked, tune
 
     options = {name: value for name, value in compile_options(args).items() if name != "log"}
     seconds = args.budget or (None if args.trials else _BUDGET_S)
     seed = secrets.randbits(31) if args.seed is None else args.seed
+    tracker = None if args.tracker is None else Tracker(args.tracker, args.key)
+    asked = Asked(args.model, options, args.log, args.trials, seconds, seed, tracker)
     with _Bar(args.trials, seconds) as bar:
-        told = tune(Asked(args.model, options, args.log, args.trials, seconds, seed), bar.show)
+        told = tune(asked, bar.show)
     print(told)
 
 

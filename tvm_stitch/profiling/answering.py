@@ -22,8 +22,7 @@ Action = Callable[[dict], dict]
 
 def answer(actions: Mapping[str, Action], cpus: str, read_fd: str, write_fd: str) -> None:
     """Answer until the parent closes its end; `cpus` are numbers with commas between."""
-    # The kernel ends this process with its parent, even when that one is killed outright.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
     gc.disable()  # collected between models only: a collection also empties the caches
     with os.fdopen(int(read_fd)) as questions, os.fdopen(int(write_fd), "w") as answers:
@@ -36,3 +35,8 @@ def answer(actions: Mapping[str, Action], cpus: str, read_fd: str, write_fd: str
             except StitchError as error:
                 told = {"error": [error.given, error.rule, error.remedy]}
             print(json.dumps(told), file=answers, flush=True)
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process with its parent, even when that one is killed outright."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -78,18 +78,29 @@ class Child:
         Raises: Died if the process ends first, or is ended for taking longer than `timeout_s`, or
         has ended over an earlier message.
         """
+        self.post(message)
+        answer = self.poll(timeout_s)
+        if answer is None:
+            self.kill()
+            raise Died(f"not done in the {timeout_s:.1f} s left to it")
+        return answer
+
+    def post(self, message: dict[str, object]) -> None:
+        """Send one message, whose answer `poll` returns. Raises: Died as `ask` does."""
         if not self.alive:
             raise Died("its process ended over an earlier message")
         try:
             os.write(self._write_fd, json.dumps(message).encode() + b"\n")
         except BrokenPipeError:
             raise self._died() from None
+
+    def poll(self, timeout_s: float) -> dict[str, object] | None:
+        """Return the answer, None if it takes longer. Raises: Died as `ask` does."""
         end = time.monotonic() + timeout_s
         while b"\n" not in self._pending:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self._read_fd], [], [], left)[0]:
-                self.kill()
-                raise Died(f"not done in the {timeout_s:.1f} s left to it")
+                return None
             chunk = os.read(self._read_fd, 1 << 20)
             if not chunk:
                 raise self._died()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 import uuid
 from typing import Any
 
 from tir_schedules.decisions import DecisionsError, from_json, to_json
-from tir_schedules.device import Device
 from tir_schedules.tuning.candidates import Candidates
 from tir_schedules.tuning.features import features
 from tvm_stitch.tuning.measure.outcome import Outcome
@@ -18,30 +15,11 @@ from .log import DeviceKey, Trial, Workload
 from .log.checks import MOST_LINE
 from .model import rows
 
-# Of decisions and what they mean: what was measured by other code is another device's.
-FORMAT = 1
-
 
 def workload_record(candidates: Candidates) -> Workload:
     """Return a kernel as a log keeps it."""
     found = candidates.workload
     return Workload(found.key, found.structure, found.text)
-
-
-def device_key(device: Device) -> DeviceKey:
-    """Return what times depend on besides the kernel: the CPU, its caches, the threads."""
-    described = {
-        "kind": device.kind,
-        "mcpu": device.mcpu,
-        "threads": device.threads,
-        "l1_bytes": device.l1_bytes,
-        "l2_bytes": device.l2_bytes,
-        "l3_bytes": device.l3_bytes,
-        "vector_bytes": device.vector_bytes,
-        "format": FORMAT,
-    }
-    text = json.dumps(described, sort_keys=True, separators=(",", ":"))
-    return DeviceKey(hashlib.sha256(text.encode()).hexdigest(), text)
 
 
 def features_of(candidates: Candidates, decisions: Any) -> rows.Row:

@@ -10,9 +10,10 @@ from tir_schedules.device import Device
 from tir_schedules.tuning.candidates import Candidates
 
 from .log import Log, Trial
+from .log.fingerprint import device_key
 from .model.gains import GainModel
 from .model.training import HeldOut, held_out, samples_of, trained
-from .records import decisions_of, device_key, features_of
+from .records import decisions_of, features_of
 
 TUNED, NEAR, LEARNT, DEFAULT = "tuned", "near", "learnt", "default"
 _WORTH = math.log2(1.02)  # a gain that is worth other decisions, in powers of two

@@ -13,11 +13,13 @@ from tir_schedules.device import Device
 
 from .kernel_tuner import CONFIRM, DONE, KernelTuner
 from .log import Log, Trial
+from .log.fingerprint import device_key
 from .log.trial import SURE
 from .measure.crew import Crew
+from .measure.fleet import Fleet
 from .measure.outcome import Outcome, Pace
 from .model.gains import GainModel
-from .records import decisions_of, device_key, trial, workload_record
+from .records import decisions_of, trial, workload_record
 from .tasks import Task
 
 BATCH = 16
@@ -42,7 +44,7 @@ class Session:
         self,
         tasks: Sequence[Task],
         log: Log,
-        crew: Crew,
+        crew: Crew | Fleet,
         target: Target,
         device: Device,
         model: GainModel,

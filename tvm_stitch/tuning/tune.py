@@ -12,12 +12,14 @@ from tvm_stitch.build import Request
 
 from ..errors import StitchError
 from .log import Log
+from .log.fingerprint import device_key
 from .measure.crew import Crew
+from .measure.fleet import Fleet
+from .measure.rpc_machine import Tracker
 from .model.training import Samples, samples_of, trained
-from .records import device_key
 from .session import Budget, Session
 from .table import describe, render
-from .tasks import tasks_of
+from .tasks import Tasks, tasks_of
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Asked:
     trials: int | None
     seconds: float | None
     seed: int
+    tracker: Tracker | None = None  # whose machines measure; without one this machine does
 
 
 def tune(asked: Asked, told: Callable[[Session], None]) -> str:
@@ -39,13 +42,20 @@ def tune(asked: Asked, told: Callable[[Session], None]) -> str:
         if not found.tasks:
             raise StitchError(asked.model, "has no kernel of our templates", "compile it as it is")
         model, threads = trained(_samples(log, found.device), asked.seed), found.device.threads
-        with Crew(found.target, threads, threads) as crew:
+        with _measuring(asked.tracker, found) as crew:
             shared = (log, crew, found.target, found.device, model, asked.seed, told)
             session = Session(found.tasks, *shared)
             session.run(Budget(asked.trials, asked.seconds))
         samples = _samples(log, found.device)
     head = f"{asked.model}: {len(found.tasks)} kernels, {threads} threads, --seed {asked.seed}"
     return "\n".join([head, render(session), describe(samples, asked.seed)])
+
+
+def _measuring(tracker: Tracker | None, found: Tasks) -> Crew | Fleet:
+    threads = found.device.threads
+    if tracker is None:
+        return Crew(found.target, threads, threads)
+    return Fleet(tracker, found.target, threads, device_key(found.device))
 
 
 def _samples(log: Log, device: Device) -> Samples:

@@ -29,8 +29,9 @@ from tir_schedules.tuning.design_space import KNOB, VARIANT, read_annotations
 
 from ..errors import StitchError
 from .log import Log, Trial
+from .log.fingerprint import device_key
 from .measure.outcome import Outcome
-from .records import decisions_of, device_key, features_of, trial, workload_record
+from .records import decisions_of, features_of, trial, workload_record
 from .tasks import Tasks
 
 _WORKLOADS, _RECORDS = "database_workload.json", "database_tuning_record.json"

@@ -10,8 +10,9 @@ import pytest
 from support.tuning.kernels import KERNELS, device, product, softmax
 from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.outcome import Outcome
-from tvm_stitch.tuning.records import device_key, features_of, trial, workload_record
+from tvm_stitch.tuning.records import features_of, trial, workload_record
 from tvm_stitch.tuning.reuse import DEFAULT, LEARNT, NEAR, TUNED, Reuse
 
 SOFTMAX = Candidates.of(softmax(), device())

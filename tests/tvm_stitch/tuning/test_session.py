@@ -12,9 +12,10 @@ from support.tuning.kernels import TARGET, device, product, softmax
 from tir_schedules.decisions import to_json
 from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.outcome import Outcome, Pace
 from tvm_stitch.tuning.model.gains import GainModel
-from tvm_stitch.tuning.records import device_key, trial, workload_record
+from tvm_stitch.tuning.records import trial, workload_record
 from tvm_stitch.tuning.session import Budget, Session
 from tvm_stitch.tuning.tasks import Task
 

@@ -12,8 +12,9 @@ from support.tuning.kernels import TARGET, device, product, softmax
 from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.errors import StitchError
 from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.outcome import Outcome
-from tvm_stitch.tuning.records import device_key, features_of, trial, workload_record
+from tvm_stitch.tuning.records import features_of, trial, workload_record
 from tvm_stitch.tuning.tasks import Task, Tasks
 from tvm_stitch.tuning.tvm_database import export_tvm, import_tvm
 

@@ -7,13 +7,9 @@ worker takes the place of the old and the others are built again.
 from __future__ import annotations
 
 import math
-import os
 import random
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import tvm
@@ -21,15 +17,17 @@ from tvm.target import Target
 
 from tir_schedules.decisions import to_json
 from tir_schedules.tuning.candidates import Candidates
-from tvm_stitch.profiling.child import Child, Died
+from tvm_stitch.profiling.child import Died
 
+from .machine import LocalMachine, Machine, Worker
 from .outcome import PACE, PATIENCE, Outcome, Pace, Patience, outcome_of
-
-_WORKER = f"{__package__}.worker"
 
 
 class Crew:
-    """Workers for one kernel after the other. Leaving it ends them and removes their files."""
+    """Workers of one machine, for one kernel after the other. Leaving it ends them.
+
+    Its methods raise Lost if the machine is.
+    """
 
     def __init__(
         self,
@@ -38,14 +36,12 @@ class Crew:
         workers: int,
         pace: Pace = PACE,
         patience: Patience = PATIENCE,
-        module: str = _WORKER,
+        machine: Machine | None = None,
     ) -> None:
         self._target, self._threads = target, threads
         self._pace = self._usual_pace = pace
-        self._patience, self._module = patience, module
-        self._cpus = sorted(os.sched_getaffinity(0))
-        self.workdir = Path(tempfile.mkdtemp(prefix="tvm-stitch-tune-"))
-        self.children: list[Child | None] = [None] * workers
+        self._patience, self._machine = patience, machine or LocalMachine()
+        self.children: list[Worker | None] = [None] * workers
         self._task: dict[str, Any] = {}
         self._starts = 0
         # Workers end with the thread that started them: these live as long as the crew.
@@ -63,7 +59,7 @@ class Crew:
             if child is not None:
                 child.kill()
         self._pool.shutdown()
-        shutil.rmtree(self.workdir, ignore_errors=True)
+        self._machine.close()
 
     def take(self, candidates: Candidates, seed: int) -> None:
         """Turn to another kernel."""
@@ -92,12 +88,12 @@ class Crew:
             found.update(self._timed(place, good))
         return [found[each] for each in decisions]
 
-    def _loaded(self, place: int) -> Child:
+    def _loaded(self, place: int) -> Worker:
         """Return a worker that has the kernel and its default, built and run."""
         child = self.children[place]
-        if child is None or not child.alive:
+        if not self._is_alive(place):
             self._starts += 1
-            child = Child(f"worker{self._starts}", self._module, self._cpus, self.workdir)
+            child = self._machine.start(f"worker{self._starts}")
             self.children[place] = child
         child.resume()
         child.ask(self._task, self._patience.start)
@@ -105,33 +101,46 @@ class Crew:
         child.ask({"do": "check", "number": 0}, self._patience.run)
         return child
 
-    def _ready(self, place: int) -> Child:
+    def _is_alive(self, place: int) -> bool:
         child = self.children[place]
-        return child if child is not None and child.alive else self._loaded(place)
+        return child is not None and child.alive
+
+    def _ready(self, place: int) -> Worker:
+        return self.children[place] if self._is_alive(place) else self._loaded(place)
 
     def _built(self, place: int, decisions: Sequence[Any]) -> tuple[dict[int, Any], dict[Any, str]]:
         """Return candidates that are built and right by their numbers, and why others are not."""
         numbered = dict(enumerate(decisions, 1))
-        refused, failed = self._build(place, numbered), {}
-        if refused is None:  # one of them ends the worker: each by itself, then the good ones
-            good = {}
-            for number, each in numbered.items():
-                alone = self._build(place, {number: each})
-                if alone is None:
-                    failed[each] = "its build ends the process, or does not end"
-                elif alone:
-                    failed[each] = alone[number]
-                else:
-                    good[number] = each
-            numbered = good
-            self._build(place, numbered)
+        refused = self._build(place, numbered)
+        if refused is None:  # one of them ends the worker
+            failed = self._built_apart(place, numbered)
         else:
             failed = {numbered.pop(number): reason for number, reason in refused.items()}
         for number in [*numbered]:
-            wrong = self._check(place, number, numbered)
-            if wrong is not None:
+            if number in numbered and (wrong := self._check(place, number)) is not None:
                 failed[numbered.pop(number)] = wrong
+                if not self._is_alive(place):
+                    failed |= self._built_again(place, numbered)
         return numbered, failed
+
+    def _built_apart(self, place: int, numbered: dict[int, Any]) -> dict[Any, str]:
+        """Build each by itself, then the good ones; take out the others and return why."""
+        failed = {}
+        for number, each in [*numbered.items()]:
+            alone = self._build(place, {number: each})
+            if alone is None:
+                failed[numbered.pop(number)] = "its build ends the process, or does not end"
+            elif alone:
+                failed[numbered.pop(number)] = alone[number]
+        return failed | self._built_again(place, numbered)
+
+    def _built_again(self, place: int, numbered: dict[int, Any]) -> dict[Any, str]:
+        """Build for a new worker what was good in another; take out what is not, and say why."""
+        if self._build(place, numbered) is not None:
+            return {}
+        failed = dict.fromkeys(numbered.values(), "its build beside others ends the process")
+        numbered.clear()
+        return failed
 
     def _build(self, place: int, numbered: Mapping[int, Any]) -> dict[int, str] | None:
         """Return why candidates have no plan, None if the worker ended over them."""
@@ -142,12 +151,12 @@ class Crew:
             return None
         return {int(number): reason for number, reason in told["refused"].items()}
 
-    def _check(self, place: int, number: int, numbered: Mapping[int, Any]) -> str | None:
+    def _check(self, place: int, number: int) -> str | None:
+        """Return how a candidate's results are not the default's, None if they are."""
         message = {"do": "check", "number": number}
         try:
             told = self._ready(place).ask(message, self._patience.run)
         except Died as death:
-            self._build(place, {n: each for n, each in numbered.items() if n != number})
             return f"its run ends the process: {death}"
         return told["wrong"]
 
@@ -184,8 +193,10 @@ class Crew:
     def _timed_apart(self, place: int, numbered: Mapping[int, Any]) -> dict[Any, Outcome]:
         found = {}
         for number, each in numbered.items():
-            self._build(place, {number: each})
-            found.update(self._timed(place, {number: each}))
+            if self._build(place, {number: each}) is None:
+                found[each] = Outcome(each, error="its build ends the process, or does not end")
+            else:
+                found.update(self._timed(place, {number: each}))
         return found
 
 

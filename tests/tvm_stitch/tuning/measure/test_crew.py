@@ -14,6 +14,7 @@ from support.tuning.kernels import KERNELS, TARGET, device
 from tir_schedules.decisions import with_knob
 from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.tuning.measure.crew import Crew
+from tvm_stitch.tuning.measure.machine import LocalMachine
 from tvm_stitch.tuning.measure.outcome import Pace, Patience, outcome_of
 from tvm_stitch.tuning.measure.worker import Bench
 
@@ -67,8 +68,10 @@ def test_what_has_no_plan_fails_with_its_reason(crew):
 @pytest.fixture
 def bad_crew(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}/tests/lib:{ROOT}/scripts")
-    with Crew(TARGET, 2, 1, PACE, PATIENCE, bad_worker.__name__) as crew:
+    machine = LocalMachine(bad_worker.__name__)
+    with Crew(TARGET, 2, 1, PACE, PATIENCE, machine) as crew:
         yield crew
+    assert not machine.workdir.exists()
 
 
 def test_bad_candidates_fail_alone(bad_crew):
@@ -95,9 +98,8 @@ def test_a_crash_while_timed_fails_the_batch_and_the_next_one_runs(bad_crew):
     fine = bad_crew.measure(some(made, 2))
     assert "its run ends the process" in crashed[0].error
     assert [outcome.error for outcome in fine] == [None, None]
-    folder, (child,) = bad_crew.workdir, bad_crew.children
+    (child,) = bad_crew.children
     bad_crew.close()
-    assert not folder.exists()
     with pytest.raises(ProcessLookupError):
         os.kill(child.pid, 0)
 
