@@ -81,7 +81,7 @@ def main() -> int:
 def _rows(name: str, model: onnx.ModelProto, args: argparse.Namespace) -> Iterator[dict]:
     """Yield a row for each kernel of a model; most have one."""
     found = tasks_of(Request(model, threads=args.threads))
-    with tempfile.TemporaryDirectory() as folder, Log.open(f"{folder}/log", create=True) as log:
+    with tempfile.TemporaryDirectory() as folder, _log(args, folder) as log:
         start = time.monotonic()
         with Crew(found.target, args.threads, args.threads) as crew:
             shared = (log, crew, found.target, found.device, GainModel(), args.seed, _quiet)
@@ -105,6 +105,10 @@ def _rows(name: str, model: onnx.ModelProto, args: argparse.Namespace) -> Iterat
         }
 
 
+def _log(args: argparse.Namespace, folder: str) -> Log:
+    return Log.open(args.log or f"{folder}/log", create=True)
+
+
 def _quiet(_session: Session) -> None:
     pass
 
@@ -115,6 +119,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=160, help="of a kernel, at most")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--log", metavar="LOG", help="keep the trials there")
     parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_tuning")
     return parser.parse_args()
 

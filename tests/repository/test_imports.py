@@ -85,7 +85,7 @@ FLOORS = {
         "frontend.relax_graph", "frontend.torch_ops", "frontend",
         "verification.samples", "verification.operators", "verification",
         "profiling", "profiling.onnx_ops", "profiling.peers",
-        "tuning.log", "tuning.measure", "tuning.model", "tuning", "cli",
+        "tuning.log", "tuning.measure", "tuning.model", "tuning.refit", "tuning", "cli",
     ],
 }  # fmt: skip
 

@@ -33,6 +33,11 @@ def features(plan: Plan, device: Device) -> dict[str, float]:
     return dict(found)
 
 
+def predicted_ns(plan: Plan, device: Device) -> float:
+    """Return what a call of the plan's kernel takes by the evaluator."""
+    return estimate_any(plan, device).total
+
+
 def _log(value: float) -> float:
     return math.log2(max(value, 1.0))
 

@@ -1,0 +1,1 @@
+"""The evaluator's profile, fitted to what a log has measured."""
