@@ -125,7 +125,7 @@ def _warm(models: dict, crew: Remembering, args: argparse.Namespace, folder: Pat
                     for o in outcomes
                 ]
                 log.append([workload_record(task.candidates)], [key], made)
-        return trained(samples_of(log.trials()), 1)
+        return trained(samples_of(log.trials(), log.name), 1)
 
 
 def _row(name: str, model, crew: Remembering, warm: GainModel, args: argparse.Namespace) -> dict:

@@ -11,8 +11,7 @@ from tir_schedules.tuning.candidates import Candidates
 
 from .log import Log, Trial
 from .log.fingerprint import device_key
-from .model.gains import GainModel
-from .model.training import HeldOut, held_out, samples_of, trained
+from .model.kept import model_of
 from .records import decisions_of, features_of
 
 TUNED, NEAR, LEARNT, DEFAULT = "tuned", "near", "learnt", "default"
@@ -35,11 +34,10 @@ class Decided:
 class Reuse:
     """Decides by a log's trials on a device; the log is read when it is made, and per kernel."""
 
-    def __init__(self, log: Log, device: Device, seed: int = 0) -> None:
-        self._log, self._device = log, device_key(device).key
-        samples = samples_of(log.trials(device=self._device))
-        self._model: GainModel = trained(samples, seed)
-        self._unseen: HeldOut = held_out(samples, seed)
+    def __init__(self, log: Log, device: Device) -> None:
+        key = device_key(device)
+        self._log, self._device = log, key.key
+        self._model = model_of(log, key, device.mcpu)
 
     def decide(self, candidates: Candidates) -> Decided:
         """Return what to run a kernel by: the same for the same log."""
@@ -84,7 +82,7 @@ class Reuse:
             if not len(predicted) or float(predicted.max()) < gain + _WORTH:
                 break
             best, gain = legal[int(predicted.argmax())], float(predicted.max())
-        if gain <= max(_WORTH, self._unseen.error):
+        if gain <= max(_WORTH, self._model.error):
             return None
         return Decided(best, LEARNT, 2.0**gain)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tir_schedules.device import Device
 from tvm_stitch.build import Request
 
 from ..errors import StitchError
@@ -16,7 +15,7 @@ from .log.fingerprint import device_key
 from .measure.crew import Crew
 from .measure.fleet import Fleet
 from .measure.rpc_machine import Tracker
-from .model.training import Samples, samples_of, trained
+from .model.kept import keep, model_of
 from .session import Budget, Session
 from .table import describe, render
 from .tasks import Tasks, tasks_of
@@ -41,12 +40,13 @@ def tune(asked: Asked, told: Callable[[Session], None]) -> str:
         found = tasks_of(Request(asked.model, **asked.options))
         if not found.tasks:
             raise StitchError(asked.model, "has no kernel of our templates", "compile it as it is")
-        model, threads = trained(_samples(log, found.device), asked.seed), found.device.threads
+        device, threads = device_key(found.device), found.device.threads
+        model = model_of(log, device, found.device.mcpu)
         with _measuring(asked.tracker, found) as crew:
             shared = (log, crew, found.target, found.device, model, asked.seed, told)
             session = Session(found.tasks, *shared)
             session.run(Budget(asked.trials, asked.seconds))
-        samples = _samples(log, found.device)
+        samples = keep(log, device)
     head = f"{asked.model}: {len(found.tasks)} kernels, {threads} threads, --seed {asked.seed}"
     return "\n".join([head, render(session), describe(samples, asked.seed)])
 
@@ -56,11 +56,3 @@ def _measuring(tracker: Tracker | None, found: Tasks) -> Crew | Fleet:
     if tracker is None:
         return Crew(found.target, threads, threads)
     return Fleet(tracker, found.target, threads, device_key(found.device))
-
-
-def _samples(log: Log, device: Device) -> Samples:
-    try:
-        return samples_of(log.trials(device=device_key(device).key))
-    except ValueError as error:
-        remedy = "delete that trial, or use another log"
-        raise StitchError(log.name, f"a trial has no features ({error})", remedy) from None

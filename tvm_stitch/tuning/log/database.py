@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Table, create_engine, event
@@ -46,6 +47,7 @@ class Database:
 
     def __init__(self, url: URL, name: str) -> None:
         self.name = name
+        self.path = Path(url.database) if url.get_backend_name() == "sqlite" else None
         options: dict[str, Any] = {}
         if url.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": _WAIT_S}

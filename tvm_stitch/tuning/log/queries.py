@@ -29,6 +29,12 @@ def trials(workload: str | None, device: str | None) -> Select:
     return query
 
 
+def learnable(device: str) -> Select:
+    """How many trials of a device were measured and have features, and when the last was."""
+    of_device = (TRIALS.c.device == device) & TRIALS.c.features.is_not(None)
+    return select(func.count(), func.max(TRIALS.c.created)).where(of_device, _MEASURED)
+
+
 def best(workload: str, device: str) -> Select:
     of_both = (TRIALS.c.workload == workload) & (TRIALS.c.device == device)
     return select(TRIALS).where(of_both, _MEASURED).order_by(*_best_first(TRIALS)).limit(1)

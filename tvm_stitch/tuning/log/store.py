@@ -26,6 +26,8 @@ _ROWS = 100  # held at once: the largest have a megabyte
 class Log:
     """Several processes may use one log at once; each call that adds or removes is a transaction.
 
+    `path` is that of a file, None of another database.
+
     Every method raises StitchError where the database cannot be read or written, or holds a row
     that is no record.
     """
@@ -33,6 +35,7 @@ class Log:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.name = database.name
+        self.path = database.path
 
     @classmethod
     def open(cls, where: str | Path, create: bool = False) -> Log:
@@ -111,6 +114,12 @@ class Log:
     def trials(self, workload: str | None = None, device: str | None = None) -> Iterator[Trial]:
         """Yield the trials, failed ones too, of a workload, a device or all; the oldest first."""
         return self._read(Trial, queries.trials(workload, device))
+
+    def learnable(self, device: str) -> str:
+        """Return a text that is another when what can be learned of a device is."""
+        with self._database.reading() as connection:
+            count, last = connection.execute(queries.learnable(device)).one()
+        return f"{count} trials until {last!r}"
 
     def records(self) -> Iterator[Record]:
         """Yield all that the log holds at this moment, what others refer to before them."""

@@ -22,7 +22,7 @@ _SETTINGS = {
     "objective": "reg:squarederror",
     "tree_method": "hist",
     "max_bin": 64,
-    "max_depth": 6,
+    "max_depth": 4,  # 6 ranks no better and takes twice the bytes (docs/results/zen4/model.md)
     "eta": 0.1,
     "subsample": 0.8,
     "colsample_bytree": 0.5,
@@ -39,9 +39,15 @@ def gain_of(ns: float, default_ns: float) -> float:
 
 @dataclass(frozen=True)
 class GainModel:
-    """A sum of trees over the features of rows, by their names; None predicts as the evaluator."""
+    """A sum of trees over the features of rows, by their names; None predicts as the evaluator.
+
+    `error`: what gains of kernels that it was not shown are off by, the root of the mean square in
+    powers of two, infinite if that was not tried. `of`: the state of the log that it is made of.
+    """
 
     booster: xgboost.Booster | None = None
+    error: float = math.inf
+    of: str = ""
 
     @classmethod
     def fitted(cls, rows: Sequence[Row], gains: Sequence[float], seed: int) -> GainModel:
@@ -53,10 +59,11 @@ class GainModel:
     @classmethod
     def load(cls, path: Path) -> GainModel:
         """Read a model that `save` wrote. Raises: StitchError if the file is no such model."""
-        return cls(booster_file.load(path))
+        booster, facts = booster_file.load(path)
+        return cls(booster, facts.error, facts.of)
 
     def save(self, path: Path) -> None:
-        booster_file.save(self.booster, path)
+        booster_file.save(self.booster, booster_file.Facts(self.error, self.of), path)
 
     def refined(self, rows: Sequence[Row], gains: Sequence[float], seed: int) -> GainModel:
         """Return the model with trees more, for what it leaves of rows of one kernel."""

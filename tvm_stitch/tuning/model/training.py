@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...errors import StitchError
 from ..log import Trial
 from . import rows
 from .gains import GainModel, gain_of, rank_accuracy
@@ -29,14 +30,19 @@ class Samples:
         return len(self.rows) >= _FEWEST_ROWS and len({*self.kernels}) >= _FEWEST_KERNELS
 
 
-def samples_of(trials: Iterable[Trial]) -> Samples:
+def samples_of(trials: Iterable[Trial], log: str) -> Samples:
     """Return what can be learned from trials: those that were measured, by their features.
 
-    Raises: ValueError if a trial's features are no row of numbers.
+    Raises: StitchError, which names the log, if a trial's features are no row of numbers.
     """
     known = [each for each in trials if each.ns is not None and each.features is not None]
+    try:
+        read = tuple(rows.from_json(each.features) for each in known)
+    except ValueError as error:
+        remedy = "delete that trial, or use another log"
+        raise StitchError(log, f"a trial has no features ({error})", remedy) from None
     return Samples(
-        tuple(rows.from_json(each.features) for each in known),
+        read,
         tuple(gain_of(each.ns, each.default_ns) for each in known),
         tuple(each.workload for each in known),
     )
@@ -47,6 +53,14 @@ def trained(samples: Samples, seed: int) -> GainModel:
     if not samples.suffice:
         return GainModel()
     return GainModel.fitted(samples.rows, samples.gains, seed)
+
+
+def judged(samples: Samples, seed: int, of: str) -> GainModel:
+    """Return a model that knows how far it is off on unseen kernels, and `of` what it is made."""
+    model = trained(samples, seed)
+    if model.booster is None:
+        return model
+    return replace(model, error=held_out(samples, seed).error, of=of)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def trials(kernels: int, each: int, told: bool = True) -> list:
 
 
 def test_what_is_learned_of_kernels_ranks_others():
-    samples = samples_of(trials(kernels=8, each=30))
+    samples = samples_of(trials(kernels=8, each=30), "log")
     assert held_out(samples, seed=0).accuracy > 0.75
     assert held_out(samples, seed=0).error < 0.35
     model = trained(samples, seed=0)
@@ -36,7 +36,7 @@ def test_what_is_learned_of_kernels_ranks_others():
 
 
 def test_what_features_do_not_tell_is_not_learned():
-    samples = samples_of(trials(kernels=8, each=30, told=False))
+    samples = samples_of(trials(kernels=8, each=30, told=False), "log")
     unseen = held_out(samples, seed=0)
     assert 0.4 < unseen.accuracy < 0.6
     assert unseen.error > 0.5
@@ -46,11 +46,11 @@ def test_what_features_do_not_tell_is_not_learned():
     ("kernels", "each"), [pytest.param(2, 90, id="kernels"), pytest.param(9, 9, id="trials")]
 )
 def test_of_too_few_the_evaluator_is_asked(kernels, each):
-    samples = samples_of(trials(kernels, each))
+    samples = samples_of(trials(kernels, each), "log")
     assert trained(samples, seed=0).booster is None
     assert math.isnan(held_out(samples, seed=0).error)
 
 
 def test_failed_trials_and_those_without_features_are_left_out():
-    made = samples_of([trial("a"), failed("b"), trial("c", features=None)])
+    made = samples_of([trial("a"), failed("b"), trial("c", features=None)], "log")
     assert len(made.rows) == 1
