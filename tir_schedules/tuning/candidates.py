@@ -34,10 +34,13 @@ from .workload import Workload, workload_of
 
 
 class Candidates:
-    """The space of one PrimFunc on a device, and the plans of what was met in it."""
+    """The space of one kernel on a device, and the plans of what was met in it.
+
+    Without its PrimFunc it has no schedules.
+    """
 
     def __init__(
-        self, func: tirx.PrimFunc, kernel: Kernel, space: DecisionSpace, device: Device
+        self, func: tirx.PrimFunc | None, kernel: Kernel, space: DecisionSpace, device: Device
     ) -> None:
         self.func, self.kernel, self.space, self.device = func, kernel, space, device
         self.backend: Backend = backend(device)
@@ -50,11 +53,15 @@ class Candidates:
     @classmethod
     def of(cls, func: tirx.PrimFunc, device: Device) -> Candidates | str:
         """Return the candidates of a PrimFunc, or why its target's template declines it."""
-        template = backend(device)
-        kernel = template.read(func)
-        if isinstance(kernel, str):
-            return kernel
-        space = template.decision_space(kernel, device)
+        kernel = backend(device).read(func)
+        return kernel if isinstance(kernel, str) else cls.of_kernel(kernel, device, func)
+
+    @classmethod
+    def of_kernel(
+        cls, kernel: Kernel, device: Device, func: tirx.PrimFunc | None = None
+    ) -> Candidates | str:
+        """Return the candidates of a kernel as it was read, or why the template declines it."""
+        space = backend(device).decision_space(kernel, device)
         return space if isinstance(space, str) else cls(func, kernel, space, device)
 
     @functools.cached_property

@@ -81,6 +81,7 @@ PEERS = {
     peer.name: peer
     for peer in (
         Peer("stitch", "stitch", "tvm"),
+        Peer("stitch-tuned", "stitch", "tvm", setting="tuned"),
         Peer("tvm", "tvm_stock", "tvm"),
         Peer("onnxruntime", "onnxruntime", "onnxruntime"),
         Peer("openvino", "openvino", "openvino", setting="f32"),

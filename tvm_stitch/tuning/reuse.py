@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from tir_schedules.backend import backend, registered
 from tir_schedules.device import Device
+from tir_schedules.kernel_ir.stage import Kernel
 from tir_schedules.tuning.candidates import Candidates
+from tir_schedules.tuning.decided import DecidedBackend
 
 from .log import Log, Trial
 from .log.fingerprint import device_key
@@ -29,6 +34,27 @@ class Decided:
     decisions: Any
     how: str
     gain: float
+
+
+@contextmanager
+def deciding(log: Log, device: Device) -> Iterator[dict[str, Decided]]:
+    """Have kernels of a device scheduled by a log; yield how each was decided, by its workload."""
+    reuse, usual = Reuse(log, device), backend(device)
+    told: dict[str, Decided] = {}
+
+    def decide(kernel: Kernel, here: Device) -> Any:
+        if here != device:
+            return None
+        candidates = Candidates.of_kernel(kernel, device)
+        if isinstance(candidates, str):
+            return None
+        key = candidates.workload.key
+        if key not in told:
+            told[key] = reuse.decide(candidates)
+        return told[key].decisions
+
+    with registered(device.kind, DecidedBackend(usual, decide)):
+        yield told
 
 
 class Reuse:
