@@ -14,6 +14,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import onnx
@@ -22,15 +23,19 @@ from bench_compile import MODELS
 from bench_models import PACE
 from git_state import described_commit
 
+import tvm_stitch
+from tir_schedules.backend import device_of
 from tvm_stitch import targets
 from tvm_stitch.profiling.harness import Crew, compare
 from tvm_stitch.profiling.peer import OURS, Job
 from tvm_stitch.profiling.stats import geometric_mean
+from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.reuse import deciding
 from tvm_stitch.tuning.session import Session
 from tvm_stitch.tuning.tune import Asked, tune
 
 ROOT = Path(__file__).resolve().parents[1]
-TUNED, PEERS = "stitch-tuned", ("onnxruntime", "openvino")
+TUNED, PEERS = "stitch-file", ("onnxruntime", "openvino")
 
 
 def main() -> int:
@@ -58,9 +63,9 @@ def _row(name: str, log: str, args: argparse.Namespace) -> dict:
         asked = Asked(path, {"threads": args.threads}, log, None, args.budget, args.seed)
         print(tune(asked, last.append), file=sys.stderr)
         spent, session = time.monotonic() - start, last[-1] if last else None
-        job = Job(path, crew.workdir, args.threads, log=Path(log))
-        inputs = zoo.random_inputs(model)
-        rows = compare(crew, job, inputs, [TUNED, OURS, *PEERS], args.timing, pace=PACE)
+        how = _compiled(path, log, args.threads)
+        job, inputs = Job(path, crew.workdir, args.threads), zoo.random_inputs(model)
+        rows = compare(crew, job, inputs, [OURS, TUNED, *PEERS], args.timing, pace=PACE)
     times = {row.peer: row.timing.median_us / 1e3 for row in rows if row.timing}
     best = min(ms for peer, ms in times.items() if peer in PEERS)
     return {
@@ -70,10 +75,18 @@ def _row(name: str, log: str, args: argparse.Namespace) -> dict:
         "over_best_peer": best / times[TUNED],
         "default_over_best_peer": best / times[OURS],
         "apart": max(row.apart or 0.0 for row in rows),
-        "facts": next(row.facts for row in rows if row.peer == TUNED),
+        "decided": how,
         "trials": _trials(session),
         "seconds": spent,
     }
+
+
+def _compiled(path: Path, log: str, threads: int) -> dict[str, int]:
+    """Compile a model by a log beside its file; return how many kernels were decided how."""
+    device = device_of(targets.resolve("x86", threads), threads)
+    with Log.open(log) as opened, deciding(opened, device) as told:
+        tvm_stitch.compile(path, threads=threads).export(path.with_suffix(".so"))
+    return Counter(each.how for each in told.values())
 
 
 def _trials(session: Session | None) -> int:

@@ -22,7 +22,7 @@ from bench_tuning import kernels
 from git_state import described_commit
 
 from tvm_stitch.tuning.log import Log
-from tvm_stitch.tuning.session import BATCH
+from tvm_stitch.tuning.policy import POLICY
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNEL = "masked_softmax cache"
@@ -50,7 +50,7 @@ def main() -> int:
             print(f"kill {number}: {before} trials, {told} told of, {after} now", flush=True)
             if (integrity := _integrity(log)) != "ok":
                 wrong.append(f"kill {number}: {integrity}")
-            if not before + told <= after <= before + told + BATCH:
+            if not before + told <= after <= before + told + POLICY.session.batch:
                 wrong.append(f"kill {number}: {after} trials of {before} and {told}")
         resumed = _gain(model, log, args)
         whole = _gain(model, Path(folder) / "whole.db", args)

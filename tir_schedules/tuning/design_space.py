@@ -16,11 +16,11 @@ from tvm import tirx
 from tvm.s_tir import Schedule
 
 from ..decisions import DecisionsError, from_json, knobs, to_json
+from .policy import POLICY
 
 T = TypeVar("T")
 VARIANT, KNOB = "stitch.variant", "stitch.knob."
 _ROOT = "root"
-_CHANGED = 3.0  # knobs of a sample that are not as the cost model decides, in the mean
 
 
 class Knob(Protocol):
@@ -65,7 +65,7 @@ def annotate(schedule: Schedule, variant: VariantSpace, decided: Any = None) -> 
     schedule.annotate(root, VARIANT, written(variant))
     for knob in free:
         count = len(knob.candidates)
-        changed = min(0.5, _CHANGED / len(free))
+        changed = min(0.5, POLICY.changed / len(free))
         odds = [1 - changed, *[changed / (count - 1)] * (count - 1)]
         at = knob.candidates.index(wanted.get(knob.path, knob.candidates[0]))
         schedule.annotate(

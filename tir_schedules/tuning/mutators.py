@@ -10,15 +10,13 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
 from .knob_trace import SampledKnob, sampled_knobs
-
-_NEAR = 0.7  # of the moves of a size go to one beside it
-_SHARES = {"knob": 0.75, "alike": 0.25}
+from .policy import POLICY
 
 
 def mutators(seed: int) -> dict[ms.mutator.Mutator, float]:
     """Return the mutators of our spaces, and how often each is asked."""
     rng = random.Random(seed)
-    return {MoveKnob(rng): _SHARES["knob"], MoveAlike(rng): _SHARES["alike"]}
+    return {MoveKnob(rng): POLICY.knob, MoveAlike(rng): POLICY.alike}
 
 
 @derived_object
@@ -44,7 +42,7 @@ class MoveKnob(ms.mutator.PyMutator):
 
     def _places(self, knob: SampledKnob) -> Sequence[int]:
         near = neighbours(knob)
-        if near and self._rng.random() < _NEAR:
+        if near and self._rng.random() < POLICY.near:
             return near
         return [at for at in range(len(knob.candidates)) if at != knob.at]
 

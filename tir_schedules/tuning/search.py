@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,31 +18,23 @@ from tvm.s_tir.meta_schedule.tune_context import _ffi_api
 from tvm.target import Target
 
 from .candidates import Candidates
+from .policy import POLICY, SearchPolicy
 
 Score = Callable[[Sequence[Any]], Sequence[float]]  # of decisions: more is better, 0 at least
 _ENDLESS = 1 << 30  # trials: who asks for candidates counts them
 _logger = logging.getLogger("tvm_stitch.tuning")
 
 
-@dataclass(frozen=True)
-class Pace:
-    """How far the search looks before it proposes a batch of candidates.
-
-    `population` is ranked `rounds` times over, `random` of a batch are not by rank. Planning a
-    candidate takes about 2 ms, building and measuring one 100.
-    """
-
-    batch: int = 16
-    population: int = 64
-    rounds: int = 3
-    random: float = 0.1
-
-
 class Search:
     """Proposes decisions to measure, and hears what they took."""
 
     def __init__(
-        self, candidates: Candidates, target: Target, score: Score, seed: int, pace: Pace = Pace()
+        self,
+        candidates: Candidates,
+        target: Target,
+        score: Score,
+        seed: int,
+        policy: SearchPolicy = POLICY,
     ) -> None:
         self._candidates = candidates
         self._mod = IRModule({"main": candidates.func.with_attr("global_symbol", "main")})
@@ -51,15 +42,15 @@ class Search:
         self._workload = self._database.commit_workload(self._mod)
         self._proposed: dict[Any, Schedule] = {}
         strategy = ms.search_strategy.EvolutionarySearch(
-            population_size=pace.population,
+            population_size=policy.population,
             init_min_unmeasured=1,
-            genetic_num_iters=pace.rounds,
-            eps_greedy=pace.random,
+            genetic_num_iters=policy.rounds,
+            eps_greedy=policy.random,
         )
         self._context = _Context(self._mod, target, candidates.generator(seed), strategy, seed)
         self._context.pre_tuning(
             max_trials=_ENDLESS,
-            num_trials_per_iter=pace.batch,
+            num_trials_per_iter=policy.batch,
             design_spaces=candidates.schedules,
             database=self._database,
             cost_model=_Ranked(candidates, score),

@@ -20,14 +20,17 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """One model for a peer to prepare: static `shapes` by input name, a CPU `target`."""
+    """One model for a peer to prepare: static `shapes` by input name, a CPU `target`.
+
+    `log` is a tuning log, by its path or URL.
+    """
 
     model: Path
     workdir: Path
     threads: int
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     target: str = "x86"
-    log: Path | None = None
+    log: str | None = None
     profile: Path | None = None
     copy_bytes: int = 0
 
@@ -36,7 +39,7 @@ class Job:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Job:
-        paths = {k: Path(data[k]) for k in ("model", "workdir", "log", "profile") if data[k]}
+        paths = {k: Path(data[k]) for k in ("model", "workdir", "profile") if data[k]}
         shapes = {name: tuple(shape) for name, shape in data["shapes"].items()}
         return cls(**{**data, **paths, "shapes": shapes})
 
@@ -81,7 +84,7 @@ PEERS = {
     peer.name: peer
     for peer in (
         Peer("stitch", "stitch", "tvm"),
-        Peer("stitch-tuned", "stitch", "tvm", setting="tuned"),
+        Peer("stitch-file", "stitch", "tvm", setting="file"),
         Peer("tvm", "tvm_stock", "tvm"),
         Peer("onnxruntime", "onnxruntime", "onnxruntime"),
         Peer("openvino", "openvino", "openvino", setting="f32"),

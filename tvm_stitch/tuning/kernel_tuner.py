@@ -7,7 +7,6 @@ many that are timed shortly the luckiest leads.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,21 +17,26 @@ from tir_schedules.tuning.search import Search
 from .measure.outcome import Outcome
 from .model.gains import GainModel, gain_of
 from .model.rows import Row
+from .policy import POLICY, KernelPolicy
 from .records import features_of
 from .tasks import Task
 
 NEW, SEARCH, DESCENT, CONFIRM, DONE = "new", "search", "descent", "confirm", "done"
-_BETTER = math.log2(1.01)  # a gain that is no noise, in powers of two
-_STALE = 2  # batches of the search without a better one, until it descends
-_HOPE = math.log2(1.1)  # what a kernel may gain that nothing is known of
-_CONFIRMED = 3  # decisions that are timed once more
 
 
 class KernelTuner:
     """Proposes batches of decisions for a task and learns from what they took."""
 
-    def __init__(self, task: Task, target: Target, model: GainModel, seed: int, batch: int) -> None:
-        self.task, self.stage = task, NEW
+    def __init__(
+        self,
+        task: Task,
+        target: Target,
+        model: GainModel,
+        seed: int,
+        batch: int,
+        policy: KernelPolicy = POLICY.kernel,
+    ) -> None:
+        self.task, self.stage, self._policy = task, NEW, policy
         self._base = self._model = model
         self._seed, self._batch = seed, batch
         self._candidates = task.candidates
@@ -67,8 +71,13 @@ class KernelTuner:
         """What is predicted to be gained yet of the model's time, in ns."""
         if self.stage == DONE:
             return 0.0
-        hope = _HOPE if self.stage in (NEW, SEARCH) else _BETTER
+        hope = self._policy.hope if self.stage in (NEW, SEARCH) else self._policy.better
         return self.ns * (1.0 - 2.0 ** -(hope * 0.5**self._stale))
+
+    @property
+    def _is_fresh(self) -> bool:
+        """Whether one of the batches before found something better."""
+        return self._stale < self._policy.stale
 
     def row(self, decisions: Any) -> Row:
         """Return what the model learns from of decisions that have a plan."""
@@ -104,12 +113,12 @@ class KernelTuner:
             if found := self._untried([*self._search.defaults(), *self._likely]):
                 return found
         if self.stage == SEARCH:
-            found = self._untried(self._search.propose()) if self._stale < _STALE else []
+            found = self._untried(self._search.propose()) if self._is_fresh else []
             if found:
                 return found
             self.stage, self._stale = DESCENT, 0
         if self.stage == DESCENT:
-            found = self._downhill() if self._stale < _STALE else []
+            found = self._downhill() if self._is_fresh else []
             if found:
                 return found
             self.stage = CONFIRM
@@ -119,8 +128,9 @@ class KernelTuner:
 
     def finalists(self) -> list[Any]:
         """Return the default and the few best, to be timed once more."""
-        order = sorted(self._gains, key=self._gains.__getitem__, reverse=True)[:_CONFIRMED]
-        better = (decisions for decisions in order if self._gains[decisions] > 0.0)
+        order = sorted(self._gains, key=self._gains.__getitem__, reverse=True)
+        first = order[: self._policy.confirmed]
+        better = (decisions for decisions in first if self._gains[decisions] > 0.0)
         return [*dict.fromkeys((self._candidates.default, *better))]
 
     def hear(self, outcomes: Sequence[Outcome]) -> None:
@@ -134,7 +144,7 @@ class KernelTuner:
             self._confirmed[self._candidates.default] = 0.0
             self.stage = DONE
             return
-        self._stale = 0 if self.gain > before + _BETTER else self._stale + 1
+        self._stale = 0 if self.gain > before + self._policy.better else self._stale + 1
         self._learn()
 
     def _take(self, decisions: Any, ns: float, default_ns: float) -> None:

@@ -17,11 +17,10 @@ from tir_schedules.tuning.decided import DecidedBackend
 from .log import Log, Trial
 from .log.fingerprint import device_key
 from .model.kept import model_of
+from .policy import POLICY, ReusePolicy
 from .records import decisions_of, features_of
 
 TUNED, NEAR, LEARNT, DEFAULT = "tuned", "near", "learnt", "default"
-_WORTH = math.log2(1.02)  # a gain that is worth other decisions, in powers of two
-_STEPS = 3  # knobs that learnt decisions change
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,8 @@ def deciding(log: Log, device: Device) -> Iterator[dict[str, Decided]]:
 class Reuse:
     """Decides by a log's trials on a device; the log is read when it is made, and per kernel."""
 
-    def __init__(self, log: Log, device: Device) -> None:
+    def __init__(self, log: Log, device: Device, policy: ReusePolicy = POLICY.reuse) -> None:
+        self._policy = policy
         key = device_key(device)
         self._log, self._device = log, key.key
         self._model = model_of(log, key, device.mcpu)
@@ -81,7 +81,7 @@ class Reuse:
         decisions = _decisions(candidates, found)
         if decisions is None:
             return None
-        if math.log2(_gain(found)) < _WORTH:  # it was searched, and nothing better found
+        if math.log2(_gain(found)) < self._policy.worth:  # it was searched in vain
             return Decided(candidates.default, TUNED, 1.0)
         return Decided(decisions, TUNED, _gain(found))
 
@@ -90,10 +90,10 @@ class Reuse:
         found = list(self._log.near(candidates.workload.structure, self._device))
         for trial in sorted(found, key=lambda each: (-_gain(each), each.uid)):
             decisions = _decisions(candidates, trial)
-            if decisions is None or math.log2(_gain(trial)) < _WORTH:
+            if decisions is None or math.log2(_gain(trial)) < self._policy.worth:
                 continue
             (predicted,) = self._model.predict([features_of(candidates, decisions)])
-            if predicted > -_WORTH:
+            if predicted > -self._policy.worth:
                 return Decided(decisions, NEAR, _gain(trial))
         return None
 
@@ -102,13 +102,13 @@ class Reuse:
         if self._model.booster is None:
             return None
         best, gain = candidates.default, 0.0
-        for _ in range(_STEPS):
+        for _ in range(self._policy.steps):
             legal = [d for d in candidates.neighbours(best) if _is_plan(candidates, d)]
             predicted = self._model.predict([features_of(candidates, d) for d in legal])
-            if not len(predicted) or float(predicted.max()) < gain + _WORTH:
+            if not len(predicted) or float(predicted.max()) < gain + self._policy.worth:
                 break
             best, gain = legal[int(predicted.argmax())], float(predicted.max())
-        if gain <= max(_WORTH, self._model.error):
+        if gain <= max(self._policy.worth, self._model.error):
             return None
         return Decided(best, LEARNT, 2.0**gain)
 

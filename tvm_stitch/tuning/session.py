@@ -19,14 +19,9 @@ from .measure.crew import Crew
 from .measure.fleet import Fleet
 from .measure.outcome import Outcome, Pace
 from .model.gains import GainModel
+from .policy import POLICY, SessionPolicy
 from .records import decisions_of, trial, workload_record
 from .tasks import Task
-
-BATCH = 16
-_CONFIRM_PACE = Pace(rounds=SURE, slice_ns=4_000_000)
-_CONFIRM_S = 1.5  # of a kernel: it is loaded, and its best are timed for longer
-_STAYS = 0.7  # of the largest promise: to turn to another kernel takes as long as some trials
-_WORTH = 0.002  # of the model's time: predicted to be gained yet, below it is not searched for
 
 
 @dataclass(frozen=True)
@@ -50,10 +45,13 @@ class Session:
         model: GainModel,
         seed: int,
         told: Callable[[Session], None],
+        policy: SessionPolicy = POLICY.session,
     ) -> None:
+        self._policy = policy
+        self._confirming = Pace(rounds=SURE, slice_ns=policy.confirm_slice_ns)
         self._log, self._crew, self._told = log, crew, told
         self._device, self._seed = device_key(device), seed
-        self.tuners = [KernelTuner(task, target, model, seed, BATCH) for task in tasks]
+        self.tuners = [KernelTuner(task, target, model, seed, policy.batch) for task in tasks]
         self.trials, self.interrupted = 0, False
         self._at: KernelTuner | None = None
 
@@ -83,23 +81,23 @@ class Session:
             tuner.suggest(self._likely(tuner))
         while (tuner := self._next(budget, end)) is not None:
             batch = tuner.next()
-            pace = _CONFIRM_PACE if tuner.stage == CONFIRM else None
+            pace = self._confirming if tuner.stage == CONFIRM else None
             self._measure(tuner, batch, pace)
         for tuner in sorted(self.tuners, key=lambda each: -each.ns):
             if (last := tuner.finish()) and (end is None or time.monotonic() < end):
-                self._measure(tuner, last, _CONFIRM_PACE)
+                self._measure(tuner, last, self._confirming)
 
     def _next(self, budget: Budget, end: float | None) -> KernelTuner | None:
         """Return the kernel of which most of the model's time is predicted to be gained."""
         left = [tuner for tuner in self.tuners if tuner.stage != DONE]
         if not left or (budget.trials is not None and self.trials >= budget.trials):
             return None
-        if end is not None and time.monotonic() + _CONFIRM_S * len(left) > end:
+        if end is not None and time.monotonic() + self._policy.confirm_s * len(left) > end:
             return None
-        if sum(each.promise for each in left) < _WORTH * self.ns:
+        if sum(each.promise for each in left) < self._policy.worth * self.ns:
             return None
         most = max(left, key=lambda each: each.promise)
-        stays = self._at in left and self._at.promise > _STAYS * most.promise
+        stays = self._at in left and self._at.promise > self._policy.stays * most.promise
         return self._at if stays else most
 
     def _measure(self, tuner: KernelTuner, batch: list[Any], pace: Pace | None = None) -> None:

@@ -13,9 +13,10 @@ from tir_schedules.tuning.candidates import Candidates, Legal
 from tir_schedules.tuning.design_space import annotate, design_space
 from tir_schedules.tuning.knob_trace import SampledKnob, sampled_knobs
 from tir_schedules.tuning.mutators import MoveAlike, MoveKnob, neighbours
-from tir_schedules.tuning.search import Pace, Search
+from tir_schedules.tuning.policy import SearchPolicy
+from tir_schedules.tuning.search import Search
 
-PACE = Pace(batch=6, population=12, rounds=1)
+PACE = SearchPolicy(batch=6, population=12, rounds=1)
 
 
 def candidates(name: str) -> Candidates:

@@ -2,47 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tvm
 
 import tvm_stitch
-from tir_schedules.backend import device_of
-from tir_schedules.device.profile import load_profile
-from tvm_stitch import targets
 
 from ..peer import Job
 
 
 def prepare(job: Job, setting: str) -> StitchSession:
-    with ExitStack() as stack:
-        told = stack.enter_context(_deciding(job)) if setting == "tuned" else {}
-        model = tvm_stitch.compile(
-            job.model,
-            target=job.target,
-            shapes=job.shapes or None,
-            log=None if setting == "tuned" else job.log,
-            profile=job.profile,
-            threads=job.threads,
-        )
-    session = StitchSession(model)
-    session.facts |= Counter(each.how for each in told.values())
-    return session
-
-
-@contextmanager
-def _deciding(job: Job) -> Iterator[dict[str, Any]]:
-    from tvm_stitch.tuning.log import Log
-    from tvm_stitch.tuning.reuse import deciding
-
-    profile = None if job.profile is None else load_profile(job.profile)
-    device = device_of(targets.resolve(job.target, job.threads), job.threads, profile)
-    with Log.open(job.log) as log, deciding(log, device) as told:
-        yield told
+    """Compile the model, or with the setting `file` load what was compiled of it beside it."""
+    if setting == "file":
+        return StitchSession(tvm_stitch.load(job.model.with_suffix(".so")))
+    model = tvm_stitch.compile(
+        job.model,
+        target=job.target,
+        shapes=job.shapes or None,
+        log=job.log,
+        profile=job.profile,
+        threads=job.threads,
+    )
+    return StitchSession(model)
 
 
 class StitchSession:

@@ -1,0 +1,59 @@
+"""What the tuner's search and stops go by, in one place. Gains are in powers of two."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class KernelPolicy:
+    """Of one kernel.
+
+    `better`: a gain that is no noise. `stale`: batches without a better one, until the search
+    descends, or the descent ends. `hope`: what a kernel may gain that nothing is known of.
+    `confirmed`: the best that are timed once more.
+    """
+
+    better: float = math.log2(1.01)
+    stale: int = 2
+    hope: float = math.log2(1.1)
+    confirmed: int = 3
+
+
+@dataclass(frozen=True)
+class SessionPolicy:
+    """Of a model.
+
+    `batch`: candidates that are measured together. `stays`: of the largest promise, above it the
+    session stays with a kernel, for to turn to another takes as long as some trials. `worth`: of
+    the model's time that is predicted to be gained yet, below it is not searched. `confirm_s`:
+    seconds kept for a kernel's confirmation, for which it is loaded and timed for longer;
+    `confirm_slice_ns`: of a turn of that.
+    """
+
+    batch: int = 16
+    stays: float = 0.7
+    worth: float = 0.002
+    confirm_s: float = 1.5
+    confirm_slice_ns: int = 4_000_000
+
+
+@dataclass(frozen=True)
+class ReusePolicy:
+    """Of a log that is read. `worth`: a gain that is worth other decisions. `steps`: the knobs that
+    learnt decisions change.
+    """
+
+    worth: float = math.log2(1.02)
+    steps: int = 3
+
+
+@dataclass(frozen=True)
+class TuningPolicy:
+    kernel: KernelPolicy = KernelPolicy()
+    session: SessionPolicy = SessionPolicy()
+    reuse: ReusePolicy = ReusePolicy()
+
+
+POLICY = TuningPolicy()
