@@ -28,6 +28,7 @@ from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.crew import Crew
 from tvm_stitch.tuning.measure.outcome import Outcome, Pace
+from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.model.training import samples_of, trained
 from tvm_stitch.tuning.records import trial, workload_record
@@ -49,7 +50,7 @@ class Remembering:
         self.known: dict[Any, Outcome] = {}
 
     def take(self, task: Task) -> None:
-        self._crew.take(task.candidates, 1)
+        self._crew.take(KernelSubject(task.candidates), 1)
         self.known = {}
 
     def measure(self, decisions: list[Any]) -> list[Outcome]:

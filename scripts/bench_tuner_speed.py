@@ -25,6 +25,7 @@ from tvm_stitch import targets
 from tvm_stitch.build import Request
 from tvm_stitch.tuning.kernel_tuner import KernelTuner
 from tvm_stitch.tuning.measure.crew import Crew
+from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.tasks import Task, Tasks, tasks_of
 
@@ -54,7 +55,7 @@ def _ours(task: Task, found: Tasks, args: argparse.Namespace) -> dict:
     """Search, build, check and time; the workers are started before, as a session does once."""
     tuner, count, failed = KernelTuner(task, found.target, GainModel(), 1, BATCH), 0, 0
     with Crew(found.target, args.threads, args.threads) as crew:
-        crew.take(task.candidates, 1)
+        crew.take(KernelSubject(task.candidates), 1)
         start = time.monotonic()
         while count < args.candidates and (batch := tuner.next()):
             outcomes = crew.measure(batch)

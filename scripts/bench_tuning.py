@@ -27,6 +27,7 @@ from tvm_stitch.profiling.stats import geometric_mean
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.measure.crew import Crew
 from tvm_stitch.tuning.measure.outcome import Pace
+from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.session import Budget, Session
 from tvm_stitch.tuning.tasks import tasks_of
@@ -90,7 +91,7 @@ def _rows(name: str, model: onnx.ModelProto, args: argparse.Namespace) -> Iterat
         spent = time.monotonic() - start
     for tuner in session.tuners:
         with Crew(found.target, args.threads, 1) as crew:
-            crew.take(tuner.task.candidates, args.seed + 1)
+            crew.take(KernelSubject(tuner.task.candidates), args.seed + 1)
             (fresh,) = crew.measure([tuner.best], FRESH)
         yield {
             "name": name,

@@ -18,6 +18,7 @@ from .log.trial import SURE
 from .measure.crew import Crew
 from .measure.fleet import Fleet
 from .measure.outcome import Outcome, Pace
+from .measure.subject import KernelSubject
 from .model.gains import GainModel
 from .policy import POLICY, SessionPolicy
 from .records import decisions_of, trial, workload_record
@@ -104,7 +105,7 @@ class Session:
         if not batch:
             return
         if self._at is not tuner:
-            self._crew.take(tuner.task.candidates, self._seed)
+            self._crew.take(KernelSubject(tuner.task.candidates), self._seed)
             self._at = tuner
         outcomes = self._crew.measure(batch, pace)
         tuner.hear(outcomes)

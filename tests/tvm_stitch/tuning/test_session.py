@@ -14,6 +14,7 @@ from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.outcome import Outcome, Pace
+from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.records import trial, workload_record
 from tvm_stitch.tuning.session import Budget, Session
@@ -35,7 +36,8 @@ class FakeCrew:
         self.batches: list[tuple[str, list[Any], Pace | None]] = []
         self.ends_with = None
 
-    def take(self, candidates: Candidates, seed: int) -> None:
+    def take(self, subject: KernelSubject, seed: int) -> None:
+        candidates = subject.candidates
         self._key, self._default = candidates.workload.key, candidates.default
 
     def measure(self, decisions: list[Any], pace: Pace | None = None) -> list[Outcome]:

@@ -12,15 +12,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import tvm
 from tvm.target import Target
 
-from tir_schedules.decisions import to_json
-from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.profiling.child import Died
 
 from .machine import LocalMachine, Machine, Worker
 from .outcome import PACE, PATIENCE, Outcome, Pace, Patience, outcome_of
+from .subject import Subject
 
 
 class Crew:
@@ -61,18 +59,18 @@ class Crew:
         self._pool.shutdown()
         self._machine.close()
 
-    def take(self, candidates: Candidates, seed: int) -> None:
-        """Turn to another kernel."""
-        self._default = candidates.default
+    def take(self, subject: Subject, seed: int) -> None:
+        """Turn to another subject."""
+        self._subject = subject
         self._rng = random.Random(seed)
-        nbytes = sum(tensor.bytes for tensor in candidates.kernel.touched)
         self._task = {
             "do": "load",
-            "func": tvm.ir.save_json(candidates.func),
+            "kind": subject.kind,
             "target": str(self._target),
             "threads": self._threads,
             "seed": seed,
-            "sets": _sets(nbytes, candidates.device.l3_bytes),
+            "sets": _sets(subject.nbytes, subject.l3_bytes),
+            **subject.message(),
         }
         list(self._pool.map(self._loaded, range(len(self.children))))
 
@@ -97,7 +95,8 @@ class Crew:
             self.children[place] = child
         child.resume()
         child.ask(self._task, self._patience.start)
-        child.ask({"do": "build", "decisions": {0: to_json(self._default)}}, self._patience.build)
+        default = {0: self._subject.text(self._subject.default)}
+        child.ask({"do": "build", "candidates": default}, self._patience.build)
         child.ask({"do": "check", "number": 0}, self._patience.run)
         return child
 
@@ -144,9 +143,10 @@ class Crew:
 
     def _build(self, place: int, numbered: Mapping[int, Any]) -> dict[int, str] | None:
         """Return why candidates have no plan, None if the worker ended over them."""
-        texts = {number: to_json(each) for number, each in numbered.items()}
+        texts = {number: self._subject.text(each) for number, each in numbered.items()}
+        message = {"do": "build", "candidates": texts}
         try:
-            told = self._ready(place).ask({"do": "build", "decisions": texts}, self._patience.build)
+            told = self._ready(place).ask(message, self._patience.build)
         except Died:
             return None
         return {int(number): reason for number, reason in told["refused"].items()}

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from tvm.target import Target
 
-from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.errors import StitchError
 
 from ..log import DeviceKey
@@ -19,6 +18,7 @@ from .crew import Crew
 from .machine import Lost
 from .outcome import PACE, PATIENCE, Outcome, Pace, Patience
 from .rpc_machine import Tracker
+from .subject import Subject
 
 T = TypeVar("T")
 _TRIES = 3  # of a candidate, on machines that are lost
@@ -45,7 +45,7 @@ class Fleet:
         self._target, self._threads = target, threads
         self._pace, self._patience, self._join_s = pace, patience, join_s
         self.crews: list[Crew] = []
-        self._task: tuple[Candidates, int] | None = None
+        self._task: tuple[Subject, int] | None = None
 
     def __enter__(self) -> Fleet:
         return self
@@ -58,12 +58,12 @@ class Fleet:
             crew.close()
         self.crews = []
 
-    def take(self, candidates: Candidates, seed: int) -> None:
-        """Turn to another kernel. Raises: StitchError if there is no machine."""
-        self._task = (candidates, seed)
+    def take(self, subject: Subject, seed: int) -> None:
+        """Turn to another subject. Raises: StitchError if there is no machine."""
+        self._task = (subject, seed)
         while machine := self._lent():
             self.crews.append(machine)
-        self._each([(crew, partial(crew.take, candidates, seed)) for crew in self.crews])
+        self._each([(crew, partial(crew.take, subject, seed)) for crew in self.crews])
         self._wait_for_one()
 
     def measure(self, decisions: Sequence[Any], pace: Pace | None = None) -> list[Outcome]:

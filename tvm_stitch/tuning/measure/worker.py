@@ -1,7 +1,4 @@
-"""A process that builds candidates of one kernel, checks them and times them in turns.
-
-It is told the kernel as IR by its parent, and decisions as JSON, which it plans itself.
-"""
+"""A process that builds candidates of one subject, checks them and times them in turns."""
 
 from __future__ import annotations
 
@@ -10,68 +7,42 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
 
 import numpy as np
 import tvm
-from tvm.target import Target
 
-from tir_schedules.backend import backend, device_of
-from tir_schedules.decisions import from_json
-from tvm_stitch import api
 from tvm_stitch.profiling.answering import answer
-from tvm_stitch.profiling.kernel_model import kernels_module
 from tvm_stitch.verification.judge import worst_of
 
-from .kernel_inputs import kernel_inputs, kernel_outputs
+from .builders import BUILDERS, Call
 
-_SCHEDULED = {"tirx.is_scheduled": True, "op_pattern": 8}
 _WARM_NS = 300_000
 _CLOCK_NS = 20_000  # a slice of calls under one reading of the clock is at least so long
 
 
 class Bench:
-    """The candidates of one kernel, by their numbers; 0 is what the cost model decides."""
+    """The candidates of one subject, by their numbers; 0 is what the cost model decides."""
 
     def load(self, message: dict) -> dict:
-        """Take a kernel: nothing of the one before is left."""
-        self._calls: dict[int, Callable[..., None]] = {}
+        """Take a kernel, or a part of a graph: nothing of the one before is left."""
+        self._calls: dict[int, Call] = {}
         gc.collect()
-        self._target, self._threads = Target(message["target"]), message["threads"]
-        self._device = device_of(self._target, self._threads)
-        self._backend = backend(self._device)
-        self._func = tvm.ir.load_json(message["func"])
-        self._kernel = self._backend.read(self._func)
-        self._kind = type(self._backend.default_decisions(self._kernel, self._device))
-        inputs = kernel_inputs(self._kernel, message["seed"])
-        self._sets = [self._placed(inputs) for _ in range(message["sets"])]
+        self._builder = BUILDERS[message["kind"]](message)
+        arrays = self._builder.arrays(message["seed"])
+        self._sets = [[tvm.runtime.tensor(a) for a in arrays] for _ in range(message["sets"])]
         self._usual: list[np.ndarray] = []
         return {}
 
     def build(self, message: dict) -> dict:
         """Build candidates as one library; refuse those that have no plan."""
-        refused, kernels = {}, {}
-        for number, text in message["decisions"].items():
-            plan = self._backend.plan(self._kernel, from_json(self._kind, text), self._device)
-            if isinstance(plan, str):
-                refused[number] = plan
-            else:
-                kernels[number] = self._backend.emit(plan, self._func).with_attrs(_SCHEDULED)
-        if kernels:
-            module = kernels_module([*kernels.values()], len(self._kernel.outputs))
-            model = api.compile(module, target=self._target, threads=self._threads)
-            for place, number in enumerate(kernels):
-                self._calls[int(number)] = model.kernel(f"kernel{place}")
+        refused, calls = self._builder.build(message["candidates"])
+        self._calls.update(calls)
         return {"refused": refused}
 
     def check(self, message: dict) -> dict:
         """Run a candidate once; say how its results are not those of number 0."""
-        number, tensors = message["number"], self._sets[0]
-        results = tensors[len(self._kernel.inputs) :]
-        for result in results:
-            result.copyfrom(np.full(result.shape, 0xA5, np.uint8).astype(result.dtype))
-        self._calls[number](*tensors)
-        got = [result.numpy() for result in results]
+        number = message["number"]
+        got = self._builder.run(self._calls[number], self._sets[0])
         if number == 0:
             self._usual = got
             return {"wrong": None}
@@ -101,10 +72,6 @@ class Bench:
             self._calls.pop(number, None)
         gc.collect()
         return {}
-
-    def _placed(self, inputs: Sequence[np.ndarray]) -> list[tvm.runtime.Tensor]:
-        arrays = [*inputs, *kernel_outputs(self._kernel)]
-        return [tvm.runtime.tensor(array) for array in arrays]
 
     def _slice(self, number: int, slice_ns: int) -> float:
         """Return ns a call over about so long, after warm-up."""

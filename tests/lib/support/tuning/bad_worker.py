@@ -20,7 +20,7 @@ class BadBench(Bench):
         return super().load(message)
 
     def build(self, message: dict) -> dict:
-        for number, text in message["decisions"].items():
+        for number, text in message["candidates"].items():
             tasks = self._bad[int(number)] = json.loads(text)["tasks"]
             if tasks == CRASHES:
                 os.kill(os.getpid(), signal.SIGSEGV)

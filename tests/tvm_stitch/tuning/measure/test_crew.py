@@ -16,6 +16,7 @@ from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.tuning.measure.crew import Crew
 from tvm_stitch.tuning.measure.machine import LocalMachine
 from tvm_stitch.tuning.measure.outcome import Pace, Patience, outcome_of
+from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.measure.worker import Bench
 
 PACE = Pace(rounds=2, slice_ns=20_000)
@@ -45,7 +46,7 @@ def crew():
 def test_every_candidate_has_its_time_beside_the_defaults(crew, name):
     made = candidates(name)
     wanted = some(made, 5)
-    crew.take(made, seed=1)
+    crew.take(KernelSubject(made), seed=1)
     outcomes = crew.measure(wanted)
     assert [outcome.decisions for outcome in outcomes] == wanted
     assert [outcome.error for outcome in outcomes] == [None] * 5
@@ -60,7 +61,7 @@ def test_what_has_no_plan_fails_with_its_reason(crew):
     (first, *_) = made.space.variants
     every = (with_knob(first.default, k.path, c) for k in first.knobs for c in k.candidates)
     bad = next(decisions for decisions in every if isinstance(made.plan(decisions), str))
-    crew.take(made, seed=1)
+    crew.take(KernelSubject(made), seed=1)
     good, refused = crew.measure([made.default, bad])
     assert good.error is None and refused.error == made.plan(bad)
 
@@ -84,7 +85,7 @@ def test_bad_candidates_fail_alone(bad_crew):
     made = candidates()
     bad = [replace(made.default, tasks=tasks) for tasks in errors]
     good = some(made, 3)
-    bad_crew.take(made, seed=1)
+    bad_crew.take(KernelSubject(made), seed=1)
     outcomes = {each.decisions: each.error for each in bad_crew.measure([*bad, *good])}
     assert [outcomes[each] for each in good] == [None] * 3
     for each in bad:
@@ -93,7 +94,7 @@ def test_bad_candidates_fail_alone(bad_crew):
 
 def test_a_crash_while_timed_fails_the_batch_and_the_next_one_runs(bad_crew):
     made = candidates()
-    bad_crew.take(made, seed=1)
+    bad_crew.take(KernelSubject(made), seed=1)
     crashed = bad_crew.measure([replace(made.default, tasks=bad_worker.CRASHES_TIMED)])
     fine = bad_crew.measure(some(made, 2))
     assert "its run ends the process" in crashed[0].error

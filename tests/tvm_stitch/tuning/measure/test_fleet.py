@@ -26,6 +26,7 @@ from tvm_stitch.tuning.measure.fleet import Fleet
 from tvm_stitch.tuning.measure.outcome import Pace
 from tvm_stitch.tuning.measure.rpc_address import Address
 from tvm_stitch.tuning.measure.rpc_machine import Tracker
+from tvm_stitch.tuning.measure.subject import KernelSubject
 
 KEY, HOST = "zen.4", "127.0.0.1"
 PACE = Pace(rounds=2, slice_ns=20_000)
@@ -101,7 +102,7 @@ def test_another_machine_is_refused_with_what_differs(address, servers):
     there = device_key(device(threads=1))
     fleet = Fleet(Tracker(address, KEY), TARGET, 2, DeviceKey(there.key, there.text))
     with fleet, pytest.raises(StitchError, match=r"is another machine: threads 2, here 1; tune"):
-        fleet.take(Candidates.of(softmax(), device()), seed=1)
+        fleet.take(KernelSubject(Candidates.of(softmax(), device())), seed=1)
 
 
 def test_a_model_is_tuned_by_a_tracker(address, servers, tmp_path, capsys):
@@ -118,7 +119,7 @@ def test_what_a_killed_server_had_is_measured_by_the_other(address, servers):
     space = (made.space.sample(rng) for _ in range(1000))
     wanted = [*dict.fromkeys(d for d in space if not isinstance(made.plan(d), str))][:12]
     with Fleet(Tracker(address, KEY), TARGET, 2, device_key(device()), PACE, join_s=60) as fleet:
-        fleet.take(made, seed=1)
+        fleet.take(KernelSubject(made), seed=1)
         assert len(fleet.crews) == 2
         first = fleet.measure(wanted[:4])
         threading.Timer(0.5, ended, [servers[0]]).start()
