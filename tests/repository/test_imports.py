@@ -85,7 +85,8 @@ FLOORS = {
         "frontend.relax_graph", "frontend.torch_ops", "frontend",
         "verification.samples", "verification.operators", "verification",
         "profiling", "profiling.onnx_ops", "profiling.peers",
-        "tuning.log", "tuning.measure", "tuning.model", "tuning.refit", "tuning", "cli",
+        "tuning.log", "tuning.measure", "tuning.model", "tuning.refit", "tuning.plans", "tuning",
+        "cli",
     ],
 }  # fmt: skip
 

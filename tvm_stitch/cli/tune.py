@@ -21,6 +21,7 @@ from tvm_stitch.cli.options import (
 from tvm_stitch.errors import StitchError
 
 if TYPE_CHECKING:
+    from tvm_stitch.tuning.plans.plan_session import PlanSession
     from tvm_stitch.tuning.session import Session
 
 _BUDGET_S = 300.0
@@ -79,12 +80,12 @@ class _Bar:
         if self._progress.live.is_started:
             self._progress.stop()
 
-    def show(self, session: Session) -> None:
+    def show(self, session: Session | PlanSession) -> None:
         self._progress.start()  # not before: what goes wrong until then is one line
         gain = session.default_ns / session.ns
         elapsed = self._progress.tasks[0].elapsed or 0.0
         spent = [0.0]
         spent += [session.trials / self._trials] if self._trials else []
         spent += [elapsed / self._seconds] if self._seconds else []
-        told = f"{session.trials} trials, kernels {gain:.3f} times as fast"
+        told = f"{session.trials} trials, {gain:.3f} times as fast"
         self._progress.update(self._bar, completed=_SPAN * min(1.0, max(spent)), description=told)

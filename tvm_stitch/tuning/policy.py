@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from .plans.plan_policy import DEFAULT, PlanPolicy
+
 
 @dataclass(frozen=True)
 class KernelPolicy:
@@ -54,6 +56,7 @@ class TuningPolicy:
     kernel: KernelPolicy = KernelPolicy()
     session: SessionPolicy = SessionPolicy()
     reuse: ReusePolicy = ReusePolicy()
+    plans: PlanPolicy = DEFAULT
 
 
 POLICY = TuningPolicy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .model.training import Samples, held_out, trained
+from .plans.plan_session import PlanSession
 from .session import Session
 
 _SHOWN = 20
@@ -28,6 +29,16 @@ def render(session: Session) -> str:
         f"fast, {session.trials} trials{ended}"
     )
     return "\n".join(lines)
+
+
+def render_plans(session: PlanSession) -> str:
+    """Return how many parts of the fusion plan are better grouped otherwise."""
+    other = [each for each in session.chosen if not each.is_planned]
+    saved = (session.default_ns - session.ns) / 1e3
+    return (
+        f"fusion plan: {len(session.chosen)} parts measured, {len(other)} better otherwise, which "
+        f"saves {saved:.1f} us where none overlap"
+    )
 
 
 def describe(samples: Samples, seed: int) -> str:

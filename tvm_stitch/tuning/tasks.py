@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 from tvm import tirx
 from tvm.target import Target
 
-from tir_schedules.backend import device_of
 from tir_schedules.device import Device
-from tir_schedules.device.profile import load_profile
 from tir_schedules.tuning.candidates import Candidates
-from tvm_stitch.build import Request, lower
+from tvm_stitch.build import Request
 from tvm_stitch.verification.program import read_function
 
+from .lowered_model import LoweredModel, lowered_model
+
+UNFUSED = "AnnotateTIROpPattern"  # the last pass in front of StitchOps
 _BEFORE = "DeadCodeElimination"  # the last pass in front of ApplyStitchSchedules
 
 
@@ -40,9 +40,12 @@ class Tasks:
 
 def tasks_of(request: Request) -> Tasks:
     """Return the tasks of a model. Raises: StitchError as `compile` does."""
-    lowered = lower(request)
-    profile = None if request.profile is None else load_profile(Path(request.profile))
-    device = device_of(lowered.target, lowered.threads, profile)
+    return tasks_in(lowered_model(request))
+
+
+def tasks_in(model: LoweredModel) -> Tasks:
+    """Return the tasks of a model that is lowered."""
+    lowered, device = model.lowered, model.device
     module = lowered.stages[_BEFORE]
     steps = read_function(module, module["main"]).walk()
     calls = Counter(step.name for step in steps if step.kind == "kernel")

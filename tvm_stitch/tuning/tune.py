@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +13,17 @@ from tvm_stitch.build import Request
 from ..errors import StitchError
 from .log import Log
 from .log.fingerprint import device_key
+from .lowered_model import lowered_model
 from .measure.crew import Crew
 from .measure.fleet import Fleet
 from .measure.rpc_machine import Tracker
 from .model.kept import keep, model_of
+from .plans.model_regions import regions_of
+from .plans.plan_session import PlanSession
+from .policy import POLICY
 from .session import Budget, Session
-from .table import describe, render
-from .tasks import Tasks, tasks_of
+from .table import describe, render, render_plans
+from .tasks import UNFUSED, Tasks, tasks_in
 
 
 @dataclass(frozen=True)
@@ -34,21 +39,45 @@ class Asked:
     tracker: Tracker | None = None  # whose machines measure; without one this machine does
 
 
-def tune(asked: Asked, told: Callable[[Session], None]) -> str:
-    """Return a table of what was found; `told` hears of each batch. Raises: StitchError."""
+def tune(asked: Asked, told: Callable[[Session | PlanSession], None]) -> str:
+    """Return a table of what was found; `told` hears of each batch. Raises: StitchError.
+
+    Parts of the fusion plan come first: of kernels of another plan trials are of less use.
+    """
+    start = time.monotonic()
     with Log.open(asked.log, create=True) as log:
-        found = tasks_of(Request(asked.model, **asked.options))
+        model = lowered_model(Request(asked.model, **asked.options))
+        found = tasks_in(model)
         if not found.tasks:
             raise StitchError(asked.model, "has no kernel of our templates", "compile it as it is")
         device, threads = device_key(found.device), found.device.threads
-        model = model_of(log, device, found.device.mcpu)
+        parts = regions_of(model.lowered.stages[UNFUSED], found.target, found.device)
+        gains = model_of(log, device, found.device.mcpu)
         with _measuring(asked.tracker, found) as crew:
-            shared = (log, crew, found.target, found.device, model, asked.seed, told)
+            plans = PlanSession(parts, log, crew, device, asked.seed, told)
+            plans.run(*_share(asked.trials, asked.seconds))
+            shared = (log, crew, found.target, found.device, gains, asked.seed, told)
             session = Session(found.tasks, *shared)
-            session.run(Budget(asked.trials, asked.seconds))
+            session.interrupted = plans.interrupted
+            if not plans.interrupted:
+                session.run(_left(asked, plans.trials, start))
         samples = keep(log, device)
     head = f"{asked.model}: {len(found.tasks)} kernels, {threads} threads, --seed {asked.seed}"
-    return "\n".join([head, render(session), describe(samples, asked.seed)])
+    told_of_plans = [render_plans(plans)] if plans.chosen else []
+    return "\n".join([head, *told_of_plans, render(session), describe(samples, asked.seed)])
+
+
+def _share(trials: int | None, seconds: float | None) -> tuple[int | None, float | None]:
+    """Return what of a budget is for plans."""
+    share = POLICY.plans.share
+    return trials and int(share * trials), seconds and share * seconds
+
+
+def _left(asked: Asked, trials: int, start: float) -> Budget:
+    """Return what of a budget is left for kernels."""
+    spent = time.monotonic() - start
+    seconds = None if asked.seconds is None else max(0.0, asked.seconds - spent)
+    return Budget(None if asked.trials is None else asked.trials - trials, seconds)
 
 
 def _measuring(tracker: Tracker | None, found: Tasks) -> Crew | Fleet:

@@ -1,0 +1,176 @@
+"""Fusion plans tuned: regions are grouped otherwise, rightly; what is best is kept, and applied."""
+
+from __future__ import annotations
+
+import uuid
+from random import Random
+from unittest import mock
+
+import numpy as np
+import pytest
+import tvm
+import zoo
+
+import tvm_stitch
+from relay_passes.fusion.planner import StitchPlanner
+from relay_passes.transform import StitchOps
+from support.blocks.networks import random_network
+from support.tuning.kernels import device
+from tvm_stitch import pipeline
+from tvm_stitch.build import Request
+from tvm_stitch.tuning.log import Log, PlanChoice
+from tvm_stitch.tuning.log.fingerprint import device_key
+from tvm_stitch.tuning.lowered_model import lowered_model
+from tvm_stitch.tuning.measure.builders import RegionBuilder
+from tvm_stitch.tuning.measure.outcome import Outcome
+from tvm_stitch.tuning.plans import partition
+from tvm_stitch.tuning.plans.choosing import ChoosingPlanner
+from tvm_stitch.tuning.plans.model_regions import RegionSubject, regions_of
+from tvm_stitch.tuning.plans.plan_policy import PlanPolicy
+from tvm_stitch.tuning.plans.plan_session import Chosen, PlanSession
+from tvm_stitch.tuning.tasks import UNFUSED
+
+EVERY = PlanPolicy(doubt=1e9, runners_up=99, worth=0.0)
+HERE = device_key(device(2))
+MODEL = zoo.subgraph("squeeze_excite")
+
+
+def subjects(model, policy: PlanPolicy = EVERY) -> list[RegionSubject]:
+    made = lowered_model(Request(model, threads=2))
+    return regions_of(made.lowered.stages[UNFUSED], made.lowered.target, made.device, policy)
+
+
+def results(subject: RegionSubject, candidates: list) -> list[list[np.ndarray]]:
+    """Return what a region computes by each partition, on the same inputs."""
+    message = {"target": str(subject._target), "threads": 2, **subject.message()}
+    builder = RegionBuilder(message)
+    texts = {str(number): subject.text(each) for number, each in enumerate(candidates)}
+    _, calls = builder.build(texts)
+    tensors = [tvm.runtime.tensor(array) for array in builder.arrays(seed=3)]
+    return [builder.run(calls[number], tensors) for number in range(len(candidates))]
+
+
+@pytest.mark.parametrize("seed", [None, 1, 4])
+def test_every_alternative_computes_what_the_plan_does(seed):
+    model = MODEL if seed is None else random_network(Random(seed)).model()
+    found = subjects(model)
+    assert found
+    for subject in found[:4]:
+        region = subject.region
+        alternatives = [each.partition for each in region.alternatives[:4]]
+        assert region.planned not in alternatives
+        want, *others = results(subject, [region.planned, *alternatives])
+        for got in others:
+            for one, other in zip(got, want, strict=True):
+                scale = np.abs(np.where(np.isfinite(other), other, 0.0)).max(initial=0.0)
+                np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 * float(scale))
+
+
+def test_alternatives_are_those_nearer_than_the_evaluator_is_off():
+    none = PlanPolicy(doubt=0.0)
+    some = PlanPolicy(doubt=0.5, runners_up=2)
+    assert not subjects(MODEL, none)
+    for subject in subjects(MODEL, some):
+        region = subject.region
+        assert 1 <= len(region.alternatives) <= 2
+        for each in region.alternatives:
+            assert abs(each.slower_ns) <= 0.5 * region.planned_ns
+
+
+class FakeCrew:
+    """Says that each partition takes what `ns` has for its number of groups."""
+
+    def __init__(self, ns: dict[int, float]) -> None:
+        self._ns, self.batches = ns, []
+
+    def take(self, subject: RegionSubject, seed: int) -> None:
+        self._default = self._ns.get(len(subject.default), 100.0)
+
+    def measure(self, candidates: list, pace: object = None) -> list[Outcome]:
+        self.batches.append(candidates)
+        times = (self._ns.get(len(each), 100.0) for each in candidates)
+        return [
+            Outcome(c, ns, self._default, 0.01, 9) for c, ns in zip(candidates, times, strict=True)
+        ]
+
+
+@pytest.fixture
+def log(tmp_path):
+    with Log.open(tmp_path / "tuning.db", create=True) as made:
+        yield made
+
+
+def tune_plans(found: list[RegionSubject], log: Log, crew: FakeCrew) -> list[Chosen]:
+    session = PlanSession(found, log, crew, HERE, seed=1, policy=EVERY)
+    session.run(None, None)
+    return session.chosen
+
+
+def test_what_is_faster_is_chosen_and_not_measured_again(log):
+    found = subjects(MODEL)
+    chosen = tune_plans(found, log, FakeCrew({1: 100.0, 2: 50.0}))
+    assert chosen and not any(each.is_planned for each in chosen)
+    for each in chosen:
+        kept = log.choice(each.subject.region.workload.key, HERE.key)
+        assert kept.choice == partition.to_json(each.partition)
+        assert (kept.ns, kept.default_ns) == (50.0, 100.0)
+    again = FakeCrew({})
+    assert not tune_plans(found, log, again)
+    assert not again.batches
+
+
+def test_where_nothing_is_faster_the_plan_is_chosen(log):
+    found = subjects(MODEL)
+    chosen = tune_plans(found, log, FakeCrew({1: 100.0, 2: 99.5}))
+    assert chosen and all(each.is_planned for each in chosen)
+    kept = log.choice(found[0].region.workload.key, HERE.key)
+    assert kept.choice == partition.to_json(found[0].region.planned)
+
+
+def kernels(model, log: Log) -> tuple[int, int, dict[str, np.ndarray]]:
+    """Return how many kernels a model has by a log's choices, how many it took, its results."""
+    made = []
+
+    def stitch(at, _planner, apart, policy) -> StitchOps:
+        usual = StitchPlanner(at.deciding(), policy)
+        made.append(ChoosingPlanner(usual, log, HERE, at.deciding()))
+        return StitchOps(at, made[-1], apart, policy)
+
+    with mock.patch.object(pipeline, "StitchOps", stitch):
+        compiled = tvm_stitch.compile(model, threads=2)
+    results = compiled.run(zoo.random_inputs(model))
+    return compiled.report.kernels, sum(each.taken for each in made), results
+
+
+def put(log: Log, subject: RegionSubject, choice: str) -> None:
+    key = subject.region.workload.key
+    log.add_choices([HERE], [PlanChoice(uuid.uuid4().hex, key, HERE.key, choice, 50.0, 100.0, 1.0)])
+
+
+def test_a_choice_is_applied_and_changes_no_result(log):
+    usual, taken, want = kernels(MODEL, log)
+    assert not taken
+    subject = subjects(MODEL)[0]
+    other = next(a.partition for a in subject.region.alternatives if len(a.partition) == 2)
+    put(log, subject, partition.to_json(other))
+    count, taken, got = kernels(MODEL, log)
+    assert (count, taken) == (usual + 1, 1)
+    for name, each in got.items():
+        np.testing.assert_allclose(each, want[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "choice", ["[[0]]", "3", '[["a"]]', "[[0,0]]", "{}", "[[true]]", "[[0,99]]", "null"]
+)
+def test_a_choice_that_is_none_of_the_region_is_left(log, choice):
+    usual = kernels(MODEL, log)[0]
+    put(log, subjects(MODEL)[0], choice)
+    assert kernels(MODEL, log)[:2] == (usual, 0)
+
+
+def test_a_choice_that_is_no_order_of_execution_is_left(log):
+    subject = subjects(MODEL)[0]
+    count = sum(map(len, subject.region.planned))
+    middle = [[0, count - 1], [*range(1, count - 1)]]
+    put(log, subject, partition.to_json(middle))
+    assert kernels(MODEL, log)[1] == 0

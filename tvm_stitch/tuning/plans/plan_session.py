@@ -1,0 +1,119 @@
+"""Measure the runners-up of a model's regions, and keep what is best in a log."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..log import DeviceKey, Log, PlanChoice
+from ..log.trial import SURE
+from ..measure.crew import Crew
+from ..measure.fleet import Fleet
+from ..measure.outcome import Outcome, Pace
+from .model_regions import RegionSubject
+from .partition import Partition, to_json
+from .plan_policy import DEFAULT, PlanPolicy
+
+_CONFIRMING = Pace(rounds=SURE)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was found of a region: the best partition's time, and that of the planned one."""
+
+    subject: RegionSubject
+    partition: Partition
+    ns: float
+    default_ns: float
+
+    @property
+    def is_planned(self) -> bool:
+        return self.partition == self.subject.region.planned
+
+
+class PlanSession:
+    """The regions of a model that are measured, and how far it is.
+
+    Regions of which the log has a choice are not measured again. Each choice is in the log as soon
+    as it is made: that of the planned groups too, where nothing is better.
+    """
+
+    def __init__(
+        self,
+        subjects: Sequence[RegionSubject],
+        log: Log,
+        crew: Crew | Fleet,
+        device: DeviceKey,
+        seed: int,
+        told: Callable[[PlanSession], None] = lambda _session: None,
+        policy: PlanPolicy = DEFAULT,
+    ) -> None:
+        self._subjects, self._log, self._crew = subjects, log, crew
+        self._device, self._seed, self._told, self._policy = device, seed, told, policy
+        self.chosen: list[Chosen] = []
+        self.trials, self.interrupted = 0, False
+
+    @property
+    def default_ns(self) -> float:
+        """What the measured regions take in one run of the model, grouped as planned."""
+        return sum(each.default_ns * each.subject.region.count for each in self.chosen)
+
+    @property
+    def ns(self) -> float:
+        """What they take by what was chosen."""
+        return sum(each.ns * each.subject.region.count for each in self.chosen)
+
+    def run(self, trials: int | None, seconds: float | None) -> None:
+        """Measure, largest regions first, until so many trials or so much time are spent.
+
+        What was measured is in the log when Ctrl-C ends it.
+        """
+        try:
+            self._run(math.inf if trials is None else trials, seconds)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _run(self, trials: float, seconds: float | None) -> None:
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        shares = [s.region.planned_ns * s.region.count for s in self._subjects]
+        least = self._policy.worth * sum(shares)
+        for subject, share in zip(self._subjects, shares, strict=True):
+            if share < least or self.trials >= trials or time.monotonic() > end:
+                break
+            key = subject.region.workload.key
+            if self._log.choice(key, self._device.key) is None:
+                chosen = self._measured(subject)
+                self._log.add_choices([self._device], [self._record(chosen)])
+                self.chosen.append(chosen)
+                self._told(self)
+
+    def _measured(self, subject: RegionSubject) -> Chosen:
+        self._crew.take(subject, self._seed)
+        partitions = [each.partition for each in subject.region.alternatives]
+        self.trials += len(partitions)
+        best = max(self._crew.measure(partitions), key=_gain)
+        if _gain(best) > self._policy.better:
+            (best,) = self._crew.measure([best.decisions], _CONFIRMING)
+        if _gain(best) > self._policy.better:
+            return Chosen(subject, best.decisions, best.ns, best.default_ns)
+        default_ns = best.default_ns or subject.region.planned_ns
+        return Chosen(subject, subject.default, default_ns, default_ns)
+
+    def _record(self, chosen: Chosen) -> PlanChoice:
+        return PlanChoice(
+            uid=uuid.uuid4().hex,
+            graph=chosen.subject.region.workload.key,
+            device=self._device.key,
+            choice=to_json(chosen.partition),
+            ns=chosen.ns,
+            default_ns=chosen.default_ns,
+            created=time.time(),
+        )
+
+
+def _gain(outcome: Outcome) -> float:
+    """Return the gain in powers of two; what failed gains nothing."""
+    return -math.inf if outcome.ns is None else math.log2(outcome.gain)
