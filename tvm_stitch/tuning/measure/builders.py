@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+from tvm import tirx
 from tvm.target import Target
 
 from tir_schedules.backend import backend, device_of
@@ -37,18 +38,14 @@ class KernelBuilder:
 
     def build(self, texts: Mapping[str, str]) -> tuple[dict[str, str], dict[int, Call]]:
         """Return why candidates have no plan, and calls of the others."""
-        refused, kernels, calls = {}, {}, {}
+        refused, kernels = {}, {}
         for number, text in texts.items():
             plan = self._backend.plan(self._kernel, from_json(self._kind, text), self._device)
             if isinstance(plan, str):
                 refused[number] = plan
             else:
-                kernels[number] = self._backend.emit(plan, self._func).with_attrs(_SCHEDULED)
-        if kernels:
-            module = kernels_module([*kernels.values()], len(self._kernel.outputs))
-            model = api.compile(module, target=self._target, threads=self._threads)
-            calls = {int(n): model.kernel(f"kernel{place}") for place, n in enumerate(kernels)}
-        return refused, calls
+                kernels[number] = self._backend.emit(plan, self._func)
+        return refused, self._library(kernels)
 
     def run(self, call: Call, tensors: Sequence[tvm.runtime.Tensor]) -> list[np.ndarray]:
         """Return the results of a call; what it does not write is not from the call before."""
@@ -57,6 +54,22 @@ class KernelBuilder:
             result.copyfrom(np.full(result.shape, 0xA5, np.uint8).astype(result.dtype))
         call(*tensors)
         return [result.numpy() for result in results]
+
+    def _library(self, kernels: Mapping[str, tirx.PrimFunc]) -> dict[int, Call]:
+        """Build scheduled kernels as one library; return calls of them by their numbers."""
+        if not kernels:
+            return {}
+        made = [kernel.with_attrs(_SCHEDULED) for kernel in kernels.values()]
+        module = kernels_module(made, len(self._kernel.outputs))
+        model = api.compile(module, target=self._target, threads=self._threads)
+        return {int(n): model.kernel(f"kernel{place}") for place, n in enumerate(kernels)}
+
+
+class FunctionBuilder(KernelBuilder):
+    """Candidates are the kernel as somebody else has scheduled it, TVM's own rules for one."""
+
+    def build(self, texts: Mapping[str, str]) -> tuple[dict[str, str], dict[int, Call]]:
+        return {}, self._library({n: tvm.ir.load_json(text) for n, text in texts.items()})
 
 
 class RegionBuilder:
@@ -83,4 +96,4 @@ class RegionBuilder:
         return [tvm.runtime.from_dlpack(result).numpy() for result in every]
 
 
-BUILDERS = {"kernel": KernelBuilder, "region": RegionBuilder}
+BUILDERS = {"kernel": KernelBuilder, "function": FunctionBuilder, "region": RegionBuilder}
