@@ -99,9 +99,9 @@ def servers(address):
 
 
 def test_another_machine_is_refused_with_what_differs(address, servers):
-    there = device_key(device(threads=1))
-    fleet = Fleet(Tracker(address, KEY), TARGET, 2, DeviceKey(there.key, there.text))
-    with fleet, pytest.raises(StitchError, match=r"is another machine: threads 2, here 1; tune"):
+    there = device_key(device(threads=2))
+    fleet = Fleet(Tracker(address, KEY), TARGET, 1, DeviceKey(there.key, there.text))
+    with fleet, pytest.raises(StitchError, match=r"is another machine: threads 1, here 2; tune"):
         fleet.take(KernelSubject(Candidates.of(softmax(), device())), seed=1)
 
 
@@ -115,10 +115,11 @@ def test_a_model_is_tuned_by_a_tracker(address, servers, tmp_path, capsys):
 
 
 def test_what_a_killed_server_had_is_measured_by_the_other(address, servers):
-    made, rng = Candidates.of(softmax(), device()), random.Random(5)
+    here = device(threads=1)  # a worker a machine
+    made, rng = Candidates.of(softmax(), here), random.Random(5)
     space = (made.space.sample(rng) for _ in range(1000))
     wanted = [*dict.fromkeys(d for d in space if not isinstance(made.plan(d), str))][:12]
-    with Fleet(Tracker(address, KEY), TARGET, 2, device_key(device()), PACE, join_s=60) as fleet:
+    with Fleet(Tracker(address, KEY), TARGET, 1, device_key(here), PACE, join_s=60) as fleet:
         fleet.take(KernelSubject(made), seed=1)
         assert len(fleet.crews) == 2
         first = fleet.measure(wanted[:4])
