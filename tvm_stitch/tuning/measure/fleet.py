@@ -17,6 +17,7 @@ from ..log import DeviceKey
 from .crew import Crew
 from .machine import Lost
 from .outcome import PACE, PATIENCE, Outcome, Pace, Patience
+from .rpc_address import NoTracker
 from .rpc_machine import Tracker
 from .subject import Subject
 
@@ -61,8 +62,8 @@ class Fleet:
     def take(self, subject: Subject, seed: int) -> None:
         """Turn to another subject. Raises: StitchError if there is no machine."""
         self._task = (subject, seed)
-        while machine := self._lent():
-            self.crews.append(machine)
+        while crew := self._lent():
+            self.crews.append(crew)
         self._each([(crew, partial(crew.take, subject, seed)) for crew in self.crews])
         self._wait_for_one()
 
@@ -114,7 +115,12 @@ class Fleet:
                 time.sleep(0.5)
 
     def _lent(self) -> Crew | None:
-        machine = self._tracker.lend()
+        try:
+            machine = self._tracker.lend()
+        except NoTracker:
+            if self.crews:  # those who have a session need it no more
+                return None
+            raise
         if machine is None:
             return None
         try:

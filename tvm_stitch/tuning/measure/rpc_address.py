@@ -10,6 +10,10 @@ from tvm_stitch.errors import StitchError
 _ANSWERS_S = 10.0
 
 
+class NoTracker(StitchError):
+    """Nothing listens where a tracker should."""
+
+
 @dataclass(frozen=True)
 class Address:
     """A host, by name or number, and its port."""
@@ -33,9 +37,9 @@ class Address:
         return self.host, self.port
 
     def check(self) -> None:
-        """Raise StitchError if nothing listens there: TVM would try for a minute."""
+        """Raise NoTracker if nothing listens there: TVM would try for a minute."""
         try:
             socket.create_connection(self.pair, _ANSWERS_S).close()
         except OSError as error:
             remedy = "start one: python -m tvm.exec.rpc_tracker --host HOST --port PORT"
-            raise StitchError(self, f"no tracker answers ({error})", remedy) from None
+            raise NoTracker(self, f"no tracker answers ({error})", remedy) from None

@@ -24,7 +24,7 @@ from tvm_stitch.tuning.log import DeviceKey
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.fleet import Fleet
 from tvm_stitch.tuning.measure.outcome import Pace
-from tvm_stitch.tuning.measure.rpc_address import Address
+from tvm_stitch.tuning.measure.rpc_address import Address, NoTracker
 from tvm_stitch.tuning.measure.rpc_machine import Tracker
 from tvm_stitch.tuning.measure.subject import KernelSubject
 
@@ -133,6 +133,14 @@ def test_what_a_killed_server_had_is_measured_by_the_other(address, servers):
     assert [each.decisions for each in first + rest] == wanted
     assert [each.error for each in first + rest] == [None] * len(wanted)
     assert all(each.ns > 0 and each.default_ns > 0 for each in first + rest)
+
+
+def test_without_its_tracker_a_fleet_goes_on_with_the_machines_it_has():
+    fleet = Fleet(Tracker(Address(HOST, free_port()), KEY), TARGET, 1, device_key(device(1)))
+    with pytest.raises(NoTracker):
+        fleet._lent()
+    fleet.crews = [object()]
+    assert fleet._lent() is None
 
 
 @pytest.mark.parametrize("command", ["serve", "tune"])
