@@ -10,12 +10,13 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from relay_passes.cost.fusion_units import FusionUnits
+from relay_passes.cost.group_cost import ExactJudge
 from relay_passes.fusion.merge_groups import union_of
 from relay_passes.graph.fusion_plan import FusionPlan, homes
 from relay_passes.graph.group import Group
 from relay_passes.graph.legality import refuse_node
 from relay_passes.graph.op_graph import OpNode
-from tir_schedules.backend import backend
 from tir_schedules.device import Device
 from tir_schedules.tuning.workload import Workload, workload_of
 
@@ -52,7 +53,7 @@ def regions(plan: FusionPlan, device: Device, policy: PlanPolicy = DEFAULT) -> I
     Groups with ops that are copied, or with results that others compute again, are left as they
     are: to take such a copy back changes groups elsewhere.
     """
-    judge = _Judge(device)
+    judge = _Judge(plan, device)
     groups = [g for g in plan.groups if is_plain(g) and judge.ns(g) is not None]
     home = homes(plan.groups)
     alike: dict[Workload, list[Sequence[Group]]] = {}
@@ -89,18 +90,16 @@ def union(groups: Sequence[Group]) -> Group:
 
 
 class _Judge:
-    def __init__(self, device: Device) -> None:
-        self._device, self._backend = device, backend(device)
-        self._known: dict[tuple, float | None] = {}
+    """The planner's exact judge, which takes a group of one op whatever its template says."""
+
+    def __init__(self, plan: FusionPlan, device: Device) -> None:
+        self._exact = ExactJudge(FusionUnits(plan.groups), device, {})
 
     def ns(self, group: Group) -> float | None:
         """Return what a group takes as one kernel, None if it is none of the template's."""
-        key = group.signature()
-        if key not in self._known:
-            judged = self._backend.judge(group.kernel(), self._device)
-            accepted = judged.refusal is None or len(kernel_nodes([group])) == 1
-            self._known[key] = judged.ns if accepted and judged.plan is not None else None
-        return self._known[key]
+        refusal, ns = self._exact.group(group)
+        accepted = refusal is None or len(kernel_nodes([group])) == 1
+        return ns if accepted and ns > 0.0 else None
 
     def total(self, groups: Sequence[Group]) -> float | None:
         found = [self.ns(group) for group in groups]

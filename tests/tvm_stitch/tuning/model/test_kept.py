@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -44,8 +45,11 @@ def test_a_kept_model_is_taken_until_the_log_has_more(log):
     again = kept.model_of(log, HERE, "cpu")
     assert again.of == log.learnable(HERE.key) and again.error == trained.error
     assert again.predict([ROW]) == trained.predict([ROW])
+    replace(again, error=0.125).save(path)  # so that it is known from one that is trained anew
+    assert kept.model_of(log, HERE, "cpu").error == 0.125
     log.append([], [], [trial("more", "1", "here", ns=1.0, features=rows.to_json(ROW))])
     fresh = kept.model_of(log, HERE, "cpu")
+    assert fresh.error != 0.125
     assert fresh.of != again.of and fresh.predict([ROW]) != again.predict([ROW])
 
 
