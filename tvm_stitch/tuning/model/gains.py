@@ -15,6 +15,7 @@ import numpy as np
 import xgboost
 
 from . import booster_file
+from .learning_policy import POLICY
 from .rows import PREDICTED, Row, is_difference
 
 _WORST = -2.0  # what is four times as slow as the default need not be told from what is ten times
@@ -22,14 +23,13 @@ _SETTINGS = {
     "objective": "reg:squarederror",
     "tree_method": "hist",
     "max_bin": 64,
-    "max_depth": 4,  # 6 ranks no better and takes twice the bytes (docs/results/zen4/model.md)
+    "max_depth": POLICY.depth,
     "eta": 0.1,
     "subsample": 0.8,
     "colsample_bytree": 0.5,
     "min_child_weight": 2,
     "nthread": 1,  # two that wait for each other on a busy machine take four times as long
 }
-_ROUNDS, _MORE_ROUNDS = 120, 40
 
 
 def gain_of(ns: float, default_ns: float) -> float:
@@ -54,7 +54,7 @@ class GainModel:
         """Return a model of rows and their gains."""
         names = sorted({name for row in rows for name in row})
         data = _data(rows, names, gains)
-        return cls(xgboost.train({**_SETTINGS, "seed": seed}, data, _ROUNDS))
+        return cls(xgboost.train({**_SETTINGS, "seed": seed}, data, POLICY.rounds))
 
     @classmethod
     def load(cls, path: Path) -> GainModel:
@@ -71,7 +71,7 @@ class GainModel:
             return self.fitted(rows, gains, seed)
         data = _data(rows, self.booster.feature_names, gains)
         settings = {**_SETTINGS, "seed": seed}
-        return GainModel(xgboost.train(settings, data, _MORE_ROUNDS, xgb_model=self.booster))
+        return GainModel(xgboost.train(settings, data, POLICY.more_rounds, xgb_model=self.booster))
 
     def predict(self, rows: Sequence[Row]) -> np.ndarray:
         """Return the gain of each row."""

@@ -12,9 +12,7 @@ from ...errors import StitchError
 from ..log import Trial
 from . import rows
 from .gains import GainModel, gain_of, rank_accuracy
-
-_FEWEST_ROWS, _FEWEST_KERNELS = 100, 3  # of less a model learns one kernel by heart
-_FOLDS = 4
+from .learning_policy import POLICY
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,9 @@ class Samples:
 
     @property
     def suffice(self) -> bool:
-        return len(self.rows) >= _FEWEST_ROWS and len({*self.kernels}) >= _FEWEST_KERNELS
+        return (
+            len(self.rows) >= POLICY.fewest_rows and len({*self.kernels}) >= POLICY.fewest_kernels
+        )
 
 
 def samples_of(trials: Iterable[Trial], log: str) -> Samples:
@@ -83,7 +83,7 @@ def held_out(samples: Samples, seed: int) -> HeldOut:
     if not samples.suffice:
         return HeldOut(math.nan, math.nan)
     order = sorted({*samples.kernels})
-    fold_of = {kernel: place % _FOLDS for place, kernel in enumerate(order)}
+    fold_of = {kernel: place % POLICY.folds for place, kernel in enumerate(order)}
     folds = np.array([fold_of[kernel] for kernel in samples.kernels])
     predicted, gains = np.zeros(len(folds)), np.array(samples.gains)
     for fold in {*fold_of.values()}:

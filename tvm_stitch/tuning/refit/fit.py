@@ -17,8 +17,12 @@ Predict = Callable[[Sequence[float]], np.ndarray]  # of powers: predicted times 
 
 @dataclass(frozen=True)
 class FitPolicy:
-    """`pull` is the error a figure off by two counts as; `far` errors count linearly from there."""
+    """`plans`: of a kernel, more tell nothing new. `fewest`: kernels, fewer tell their faults alone.
 
+    `pull` is the error a figure off by two counts as; `far` errors count linearly from there."""
+
+    plans: int = 24
+    fewest: int = 8
     pull: float = 0.3
     far: float = 0.5
     most: float = 2.0  # powers of two that a figure may change by

@@ -20,10 +20,7 @@ from ...errors import StitchError
 from ..log import Log, Trial, Workload
 from ..log.fingerprint import device_key
 from .figures import FIGURES, scaled
-from .fit import Fit, fit
-
-_PLANS = 24  # of a kernel: more of one tell nothing new
-_FEWEST = 8  # kernels: of fewer a fit learns their template's faults
+from .fit import POLICY, Fit, fit
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,8 @@ def refit(log: Log, device: Device, command: str) -> Refitted:
     """Return the device's profile fitted to its trials. Raises: StitchError if they are too few."""
     found = [each for workload in log.workloads() for each in _measured(log, workload, device)]
     kernels = [each.kernel for each in found]
-    if len({*kernels}) < _FEWEST:
-        rule = f"has trials of {len({*kernels})} kernels of this device, fewer than {_FEWEST}"
+    if len({*kernels}) < POLICY.fewest:
+        rule = f"has trials of {len({*kernels})} kernels of this device, fewer than {POLICY.fewest}"
         raise StitchError(log.name, rule, "tune more models into it first")
 
     def predict(powers: Sequence[float]) -> np.ndarray:
@@ -101,5 +98,5 @@ def _measured(log: Log, workload: Workload, device: Device) -> Iterator[Measured
 
 def _spread(trials: Sequence[Trial]) -> list[Trial]:
     """Return some of the trials, from the fastest to the slowest."""
-    count = min(_PLANS, len(trials))
+    count = min(POLICY.plans, len(trials))
     return [trials[n * len(trials) // count] for n in range(count)]
