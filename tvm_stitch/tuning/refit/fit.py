@@ -17,7 +17,7 @@ Predict = Callable[[Sequence[float]], np.ndarray]  # of powers: predicted times 
 
 @dataclass(frozen=True)
 class FitPolicy:
-    """`plans`: of a kernel, more tell nothing new. `fewest`: kernels, fewer tell their faults alone.
+    """`plans`: of a kernel, more tell nothing new. `fewest`: kernels, of fewer none is learned.
 
     `pull` is the error a figure off by two counts as; `far` errors count linearly from there."""
 
