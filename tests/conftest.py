@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
 # Asserts of what tests share tell as much as those of a test.
 pytest.register_assert_rewrite("support")
 
+from support import illegal_defaults  # noqa: E402
 from support.one_machine import settle  # noqa: E402
 
 
@@ -17,13 +16,4 @@ def pytest_configure(config: pytest.Config) -> None:
     patch = pytest.MonkeyPatch()
     settle(patch)
     config.add_cleanup(patch.undo)
-
-
-class _Raise(logging.Handler):
-    """Fails where default decisions are illegal: users get a slow kernel and a warning."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        raise AssertionError(record.getMessage())
-
-
-logging.getLogger("tvm_stitch.schedule").addHandler(_Raise(logging.WARNING))
+    illegal_defaults.fail()

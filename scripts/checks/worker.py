@@ -2,7 +2,8 @@
 
     python -m checks.worker SECTION
 
-A case that raises answers {"error": traceback}; one that kills the process answers by its silence.
+A case that raises answers {"error": traceback}, as does one whose default decisions are illegal;
+one that kills the process answers by its silence.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import os
 import sys
 import traceback
 from types import ModuleType
+
+from support import illegal_defaults
 
 SECTIONS = {
     "models": "whole_models",
@@ -41,6 +44,7 @@ def section(name: str) -> ModuleType:
 
 def main() -> None:
     chosen = section(sys.argv[1])
+    illegal_defaults.fail()
     gc.set_threshold(50_000, 20, 50)  # planning makes many objects, and little garbage among them
     # What compilers print must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)

@@ -32,3 +32,12 @@ def test_lanes_that_are_done_twice_do_not_read_what_they_have_made():
     """
     found, _ = case.wrong(2532421049)
     assert found == []
+
+
+def test_what_two_threads_run_is_legal():
+    """Two threads shared out a weight's panels, of which a product beside was read across.
+
+    Legality refused it there and not on one thread: TVM's rule ran the kernel, with other bits.
+    """
+    chosen = whole(4245911791)
+    assert wrong(chosen.graph(), chosen.way) == []

@@ -60,20 +60,24 @@ def _parts(panel: Atom | None, device: Device) -> list[int]:
 def _panels(lead: Node, product: RegisterTile, nodes: list[Node], space: Space) -> Atom | None:
     """Return the atom of the weight's panels if all that reads the product keeps to its own.
 
-    What is made for the product is made for each part of the panels anew: no result may be.
+    So must what else has the atom. What has it not is made for each part of the panels anew: no
+    result may be, and nothing that another phase reads.
     """
     if len(product.panels) != 1:
         return None
     (panel,) = product.panels
+    mine, behind = set(nodes), {lead}
     outputs = set(space.kernel.outputs)
-    behind = {lead}
+    read_later = {e.producer for e in space.edges if e.consumer not in mine}
     for node in nodes:
-        edges = [e for e in space.incoming.get(node, ()) if e.producer in behind]
-        if edges:
-            behind.add(node)
-        if any(panel in e.unaligned for e in edges):
+        edges = [e for e in space.incoming.get(node, ()) if e.producer in mine]
+        if panel in node.reduced or any(panel in e.unaligned for e in edges):
             return None
-        if panel not in node.spatial and (edges or node.stage.out in outputs):
+        reads = any(e.producer in behind for e in edges)
+        if reads:
+            behind.add(node)
+        kept = node in read_later or node.stage.out in outputs
+        if panel not in node.spatial and (reads or kept):
             return None
     return panel
 
