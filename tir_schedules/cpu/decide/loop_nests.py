@@ -89,7 +89,7 @@ def _earliest(node: Node, space: Space, home: dict[Node, int], inside: tuple[Ato
 def _order(node: Node, inside: tuple[Atom, ...], vector: Atom | None) -> tuple[Atom, ...]:
     """Return loop order: large strides outside, the vector atom last.
 
-    With reduced lanes, spatial dimensions come first, so that an accumulator lives in registers.
+    Where the last one is reduced, spatial dimensions come first: an accumulator lives in registers.
     Positions that are told apart share what they load: they follow each other.
     """
     apart = guards.select_unrolled(node)
@@ -100,6 +100,8 @@ def _order(node: Node, inside: tuple[Atom, ...], vector: Atom | None) -> tuple[A
         rest = spatial + reduced
     elif node.reduced:
         rest.sort(key=lambda a: -_walk(node, a))
+        if vector is None and rest and rest[-1] in node.reduced:
+            rest.sort(key=lambda a: a in node.reduced)
     return (*rest, vector) if vector is not None else tuple(rest)
 
 

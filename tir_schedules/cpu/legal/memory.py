@@ -7,12 +7,10 @@ from collections.abc import Sequence
 
 from ...analysis.iteration_space import Access, Space
 from ...kernel_ir.expr import Tensor, dtype_bytes
-from ..facts.memory.next_tile import sweeper
+from ..facts.memory.next_tile import is_ahead, sweeper
 from ..facts.memory.streamed_stores import MOST_REGISTERS, may_stream
 from ..plan.kernel_plan import LoopNest, Phase
 from ..plan.memory import TO_L1, TO_L2, Fetch
-
-_FARTHEST = 1 << 24  # elements: positions are 32-bit
 
 
 def refuse_memory(phase: Phase, space: Space) -> str | None:
@@ -47,10 +45,10 @@ def refuse_streamed(
 
 def _refuse_fetch(fetch: Fetch, group: LoopNest, phase: Phase, params: set[Tensor]) -> str | None:
     access = fetch.access
-    if fetch.cache not in (TO_L1, TO_L2) or not 0 < abs(fetch.ahead) <= _FARTHEST:
-        return f"{fetch.ahead} elements ahead into cache {fetch.cache}"
-    if access.tensor not in params or access.opaque:
-        return f"where {access.tensor.name} is read is not known ahead"
+    if fetch.cache not in (TO_L1, TO_L2):
+        return f"lines are fetched into L1 or L2, not cache {fetch.cache}"
+    if access.tensor not in params or not is_ahead(access, fetch.ahead):
+        return f"{fetch.ahead} elements ahead {access.tensor.name} is not known"
     return None if _is_placed(access, group, phase) else "a nest does not walk what it fetches"
 
 

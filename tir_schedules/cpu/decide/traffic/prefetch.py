@@ -19,7 +19,7 @@ from ....device import Device
 from ....device.profile.thresholds import Thresholds
 from ....kernel_ir.expr import Tensor, dtype_bytes
 from ...cost.limits import tile_limit
-from ...facts.memory.next_tile import first_read, reads_of, tile_step, walks
+from ...facts.memory.next_tile import first_read, is_ahead, reads_of, tile_step, walks
 from ...plan.kernel_plan import LoopNest, Phase
 from ...plan.memory import TO_L1, Fetch
 
@@ -58,7 +58,7 @@ def fetches(
             distance = min(distance, turns.fetch_bytes // width)
             later = nests[position : position + 1]
         walking = (g for g in later if walks(access, g, phase))
-        if distance and next(walking, None) is group:
+        if is_ahead(access, distance) and next(walking, None) is group:
             out.append(Fetch(access, distance))
     return out
 
@@ -90,8 +90,6 @@ def _steps_ahead(group: LoopNest, inputs: tuple[Tensor, ...], turns: Thresholds)
         return access.stride(depth) == group.lanes
 
     reads = [a for a in reads_of(group) if any(a.tensor is t for t in inputs)]
-    return [
-        Fetch(a, steps * a.stride(depth), TO_L1)
-        for a in reads
-        if a.stride(lane) == 1 and (a.stride(depth) if group.is_product else in_order(a))
-    ]
+    walked = [a for a in reads if a.stride(lane) == 1 and (group.is_product or in_order(a))]
+    ahead = [(a, steps * (a.stride(depth) or 0)) for a in walked]
+    return [Fetch(a, elements, TO_L1) for a, elements in ahead if is_ahead(a, elements)]

@@ -10,6 +10,13 @@ from ....kernel_ir.expr import Tensor, dtype_bytes
 from ...plan.kernel_plan import LoopNest, Phase
 from ...plan.memory import NextTilePrefetch
 
+_FARTHEST = 1 << 24  # elements: positions are 32-bit
+
+
+def is_ahead(access: Access, elements: int) -> bool:
+    """Return whether so many elements ahead of an access is a place that a nest may fetch."""
+    return not access.opaque and 0 < abs(elements) <= _FARTHEST
+
 
 def sweeper(phase: Phase) -> LoopNest | None:
     """Return the nest that fetches for the next tile: the last product, if its sums are one loop.
