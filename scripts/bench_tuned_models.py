@@ -24,13 +24,10 @@ from bench_models import PACE
 from git_state import described_commit
 
 import tvm_stitch
-from tir_schedules.backend import device_of
 from tvm_stitch import targets
 from tvm_stitch.profiling.harness import Crew, compare
 from tvm_stitch.profiling.peer import OURS, Job
 from tvm_stitch.profiling.stats import geometric_mean
-from tvm_stitch.tuning.log import Log
-from tvm_stitch.tuning.reuse import deciding
 from tvm_stitch.tuning.session import Session
 from tvm_stitch.tuning.tune import Asked, tune
 
@@ -82,11 +79,10 @@ def _row(name: str, log: str, args: argparse.Namespace) -> dict:
 
 
 def _compiled(path: Path, log: str, threads: int) -> dict[str, int]:
-    """Compile a model by a log beside its file; return how many kernels were decided how."""
-    device = device_of(targets.resolve("x86", threads), threads)
-    with Log.open(log) as opened, deciding(opened, device) as told:
-        tvm_stitch.compile(path, threads=threads).export(path.with_suffix(".so"))
-    return Counter(each.how for each in told.values())
+    """Compile a model by a log beside its file; return how many of its calls were decided how."""
+    model = tvm_stitch.compile(path, threads=threads, log=log)
+    model.export(path.with_suffix(".so"))
+    return Counter(each.decided.partition(",")[0] or "no say" for each in model.report.groups)
 
 
 def _trials(session: Session | None) -> int:

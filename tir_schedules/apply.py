@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import logging
+import sys
+from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm import tirx
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
+from tvm.target import Target
 
 from .backend import Backend, Plan, backend, current_device
+from .decision_source import Decided, DecisionSource, current
 from .default_plan import plan_prim_func
 from .device import Device
 from .fuel import is_out, spend
+from .kernel_ir.stage import Kernel
+
+if TYPE_CHECKING:
+    from tvm.s_tir.meta_schedule.database import Database
 
 logger = logging.getLogger("tvm_stitch.schedule")
 OPAQUE_PATTERN = 8
@@ -27,6 +35,10 @@ class ApplyStitchSchedules:
 
     `plans` has the plans of the others, by their names, made by the `backend` of the device.
 
+    `database` is a MetaSchedule database that traces of our design space were written to, or what
+    else knows decisions; it defaults to the one that `with` has entered. `decided` says how each
+    kernel was decided if there is one.
+
     `fallbacks` are compute-intensive kernels without a register tile, `serial` those above
     the parallel threshold that run on one thread, `scalar` those with a contiguous axis of 16 or
     more outside vector lanes.
@@ -35,11 +47,14 @@ class ApplyStitchSchedules:
     otherwise run FuseOps and FuseTIR again and merge scheduled kernels.
     """
 
-    def __init__(self, device: Device | None = None) -> None:
-        self._device = device
+    def __init__(
+        self, device: Device | None = None, database: Database | DecisionSource | None = None
+    ) -> None:
+        self._device, self._database = device, database
         self.backend: Backend | None = None
         self.plans: dict[str, Plan] = {}
         self.declined: dict[str, str] = {}
+        self.decided: dict[str, Decided | None] = {}
         self.fallbacks: set[str] = set()
         self.serial: set[str] = set()
         self.scalar: set[str] = set()
@@ -51,11 +66,12 @@ class ApplyStitchSchedules:
             return mod
         out = IRModule(mod.functions, attrs=mod.attrs)
         self.backend = by = backend(device)
+        source = _source(self._database)
         for gvar, func in mod.functions_items():
             if not isinstance(func, tirx.PrimFunc) or "tirx.is_scheduled" in func.attrs:
                 continue
             name = gvar.name_hint
-            plan = "no fuel is left" if is_out() else plan_prim_func(func, device)
+            plan = "no fuel is left" if is_out() else self._plan(name, func, device, source)
             if isinstance(plan, str):
                 logger.debug("%s: %s", name, plan)
                 self.declined[name] = plan
@@ -70,9 +86,38 @@ class ApplyStitchSchedules:
             )
         return out
 
+    def _plan(
+        self, name: str, func: tirx.PrimFunc, device: Device, source: DecisionSource | None
+    ) -> Plan | str:
+        if source is None:
+            return plan_prim_func(func, device)
+
+        def decided(kernel: Kernel) -> Any:
+            found = self.decided[name] = source.decide(func, kernel, device)
+            return None if found is None else found.decisions
+
+        return plan_prim_func(func, device, decided)
+
     def _note(self, name: str, plan: Plan, device: Device) -> None:
         undone = backend(device).undone(plan, device)
         found = (undone.untiled, undone.serial, undone.scalar)
         for names, is_so in zip((self.fallbacks, self.serial, self.scalar), found, strict=True):
             if is_so:
                 names.add(name)
+
+
+def _source(given: Database | DecisionSource | None) -> DecisionSource | None:
+    """Return what decides by a database, or by what the caller has entered by `with`."""
+    if given is None:
+        given = current() or _entered()
+    if given is None or hasattr(given, "decide"):
+        return given
+    from .tuning.metaschedule_source import MetaScheduleSource
+
+    return MetaScheduleSource(given, Target.current(allow_none=False))
+
+
+def _entered() -> Database | None:
+    """Return MetaSchedule's current database: there is none where nobody has imported that."""
+    loaded = sys.modules.get("tvm.s_tir.meta_schedule")
+    return None if loaded is None else loaded.database.Database.current()

@@ -13,7 +13,7 @@ from tvm.target import Target
 
 from tir_schedules.kernel_ir.stage import Kernel
 from tvm_stitch import pipeline
-from tvm_stitch.build import Request, build, legalizing, lower, understand
+from tvm_stitch.build import Request, build, legalizing, lower, reading_log, understand
 from tvm_stitch.errors import StitchError
 from tvm_stitch.reports.advice import Advice
 from tvm_stitch.reports.report import Report
@@ -49,7 +49,8 @@ def compile(
     and fusions; `dump_dir` receives the module after each pass.
 
     `profile` is a file of `tvm-stitch calibrate`; the shipped figures nearest to the CPU serve
-    without one.
+    without one. `log` is a file or URL that `tvm-stitch tune` wrote: `report` says of each kernel
+    whether it was tuned, tuned in another size (near), learnt of other kernels, or runs by default.
 
     With `verify` each kernel is compared with its operators, as the function of that name does, and
     no wrong model is returned: where one is wrong it is refused, or with `on_mismatch="unfuse"` the
@@ -143,8 +144,9 @@ def advise(
 
     Raises: StitchError as `compile`.
     """
-    asked = understand(Request(model, target, **options))
-    with legalizing(asked.imported):
+    request = Request(model, target, **options)
+    asked = understand(request)
+    with legalizing(asked.imported), reading_log(request.log):
         plans = pipeline.planned(
             asked.imported.mod, asked.target, threads=asked.threads, profile=asked.profile
         )

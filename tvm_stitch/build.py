@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm.ir import IRModule
@@ -34,6 +34,9 @@ from tvm_stitch.runtime.artifact import Meta, Tensor, stored_bytes
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.runtime.weights import constant_outputs, fetch_weights, makes_new_outputs
 from tvm_stitch.steps import Steps
+
+if TYPE_CHECKING:
+    from tvm_stitch.tuning.reuse import LogSource
 
 FUSIONS = ("stitch", "tvm", "none")
 _PLACES = 4  # of a rewrite, that are named
@@ -92,9 +95,6 @@ class Lowered:
 
 def understand(request: Request, steps: Steps | None = None) -> Asked:
     """Raises: StitchError for a user's mistake."""
-    if request.log is not None:
-        rule = "log comes with a later release"
-        raise StitchError(f"log {request.log}", rule, "leave log out")
     threads = available_cpus() if request.threads is None else request.threads
     target, measured = targets.resolve(request.target, threads), None
     if request.profile:
@@ -103,6 +103,19 @@ def understand(request: Request, steps: Steps | None = None) -> Asked:
     imported = import_model(request.model, request.shapes)
     imported = packed(imported, device, request.policy.layout, steps)
     return Asked(imported, target, threads, measured)
+
+
+@contextlib.contextmanager
+def reading_log(log: PathLike | None) -> Iterator[LogSource | None]:
+    """Fuse and schedule by a tuning log, if there is one, in this context. Raises: StitchError."""
+    if log is None:
+        yield None
+        return
+    # It brings a database and a learner.
+    from tvm_stitch.tuning.reuse import LogSource
+
+    with LogSource.open(log) as source:
+        yield source
 
 
 def lower(request: Request) -> Lowered:
@@ -114,7 +127,7 @@ def lower(request: Request) -> Lowered:
     plans: dict[str, object] = {}
     dump_dir = Path(request.dump_dir) if request.dump_dir is not None else None
     steps = Steps(dump_dir, stages.__setitem__)
-    with burning(Fuel(request.fuel)) as fuel:
+    with burning(Fuel(request.fuel)) as fuel, reading_log(request.log) as log:
         asked = understand(request, steps)
         with legalizing(asked.imported):
             mod, report = pipeline.lower(
@@ -129,6 +142,9 @@ def lower(request: Request) -> Lowered:
                 origins=asked.imported.origins,
                 plans=plans,
             )
+        if log is not None:
+            device = device_of(asked.target, asked.threads, asked.profile)
+            report = dataclasses.replace(report, log=log.about(device))
     stored = stored_bytes(asked.imported.weights)
     made = sum(weight.bytes for weight in asked.imported.prepared)
     report = dataclasses.replace(

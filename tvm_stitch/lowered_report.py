@@ -9,6 +9,7 @@ from tvm.ir import IRModule
 
 from relay_passes.transform import StitchOps
 from tir_schedules import ApplyStitchSchedules
+from tir_schedules.decision_source import DEFAULT
 from tvm_stitch.frontend.origins import origin_of
 from tvm_stitch.reports.memory import overwritten, peak_bytes
 from tvm_stitch.reports.report import GroupReport, Report
@@ -48,7 +49,8 @@ def build_report(
         fallback = kernel in schedule.declined or kernel in schedule.fallbacks
         made = [n.var.name for n in group.nodes if n.op_class != "alias"] if group else [var.name]
         nodes = list(dict.fromkeys(found for name in made if (found := origin_of(name, origins))))
-        groups.append(GroupReport(ops, kernel, saved, stopped, fallback, nodes))
+        decided = _decided(kernel, schedule)
+        groups.append(GroupReport(ops, kernel, saved, stopped, fallback, nodes, decided))
     unshared, planned = peak_bytes(after)
     return Report(
         kernels=len(calls),
@@ -62,6 +64,13 @@ def build_report(
         serial_above_threshold=sorted(schedule.serial),
         scalar_contiguous=sorted(schedule.scalar),
     )
+
+
+def _decided(kernel: str, schedule: ApplyStitchSchedules) -> str:
+    """Return how a log decided a kernel, nothing without a log, or where it had no say."""
+    if kernel not in schedule.decided:
+        return ""
+    return str(schedule.decided[kernel] or DEFAULT)
 
 
 def _launches(mod: IRModule) -> Iterator[tuple[relax.Var, relax.Call]]:

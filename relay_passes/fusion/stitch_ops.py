@@ -12,6 +12,7 @@ from tvm.ir.transform import PassContext
 
 from tir_schedules.apply import OPAQUE_PATTERN
 from tir_schedules.backend import current_device
+from tir_schedules.decision_source import current
 from tir_schedules.device import Device
 from tir_schedules.kernel_ir.expr import Tensor
 
@@ -46,7 +47,7 @@ class StitchOps:
       -> lv2 = stitch_add_softmax_exp(x, y)       # Primitive
 
     `device` defaults to what the current target describes, `planner` to one of our own for it, by a
-    `policy`.
+    `policy`; a log that the caller has entered (tir_schedules.decision_source) regroups its plans.
     What `apart` tells of is taken apart behind it.
     `plans` maps each new function's name to its group after a run. Functions without dataflow
     blocks and all other bindings stay.
@@ -70,9 +71,11 @@ class StitchOps:
             logger.debug("the target has no backend: nothing is stitched")
             return mod
         deciding = device.deciding()
-        planner = _WithoutWrong(
-            self._planner or StitchPlanner(deciding, self._policy), self._apart, deciding
-        )
+        planner = self._planner
+        if planner is None:
+            planner, source = StitchPlanner(deciding, self._policy), current()
+            planner = planner if source is None else source.planner(planner, device)
+        planner = _WithoutWrong(planner, self._apart, deciding)
         builder = relax.BlockBuilder(IRModule(mod.functions, attrs=mod.attrs))
         kernels: dict[str, object] = {}
         for gvar, func in graph_functions(mod):

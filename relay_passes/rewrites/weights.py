@@ -57,7 +57,9 @@ class Weights:
         if key not in self._moderate:
             known = isinstance(weight, ir.Constant)
             array = weight.value.numpy() if known else self._arrays.get(weight)
-            self._moderate[key] = array is not None and bool(np.all(np.abs(array) <= MODERATE))
+            self._moderate[key] = array is not None and bool(
+                np.all(np.abs(array) <= np.float64(MODERATE))
+            )
         return self._moderate[key]
 
     def holds(self, right: relax.Expr) -> bool:

@@ -183,8 +183,11 @@ def test_a_missing_peer(cli, model, monkeypatch):
     _fails(cli("bench", model, "--against", "openvino"), "openvino")
 
 
-def test_what_a_later_release_brings_is_refused(cli, model):
-    _fails(cli("compile", model, "-o", "out.so", "--log", "file"), "comes with a later release")
+def test_a_log_that_is_none(cli, model):
+    _fails(cli("compile", model, "-o", "out.so", "--log", "no.db"), "no.db")
+    Path("bad.db").write_text("no database")
+    for command in (("compile", model, "-o", "out.so"), ("explain", model), ("advise", model)):
+        _fails(cli(*command, "--log", "bad.db"), "bad.db")
 
 
 def test_a_profile_that_is_none_or_of_another_machine(cli, model):

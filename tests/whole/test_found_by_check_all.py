@@ -41,3 +41,13 @@ def test_what_two_threads_run_is_legal():
     """
     chosen = whole(4245911791)
     assert wrong(chosen.graph(), chosen.way) == []
+
+
+@pytest.mark.parametrize("seed", [3379964142, 530405333])
+def test_default_decisions_are_legal(seed):
+    """Lines ahead of a gathered operand were asked for; windows without lanes lost their sums.
+
+    Where default decisions are illegal, any test fails (support.illegal_defaults).
+    """
+    found, _ = case.wrong(seed)
+    assert found == []

@@ -12,6 +12,7 @@ class GroupReport:
 
     `nodes` are the model's own nodes that these come from. `bytes_saved`: modelled main-memory
     traffic avoided against one kernel an op. `fallback`: no stitch template took the group.
+    `decided`: with a tuning log, how its schedule was found, and its gain over the default one.
     """
 
     ops: list[str]
@@ -20,6 +21,7 @@ class GroupReport:
     stopped: list[str] = field(default_factory=list)
     fallback: bool = False
     nodes: list[str] = field(default_factory=list)
+    decided: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Report:
     `rewrites` counts those applied, fusions among them, and `last_rewrite` is the last one where
     their number was limited. `serial_above_threshold` and `scalar_contiguous` name kernels that
     ought to be parallel and vectorised but are not: both should be empty. `unfused` are the groups
-    that verification found wrong, of which none is a kernel any more.
+    that verification found wrong, of which none is a kernel any more. `log` tells of a tuning log
+    how much of it is of this device.
     """
 
     kernels: int
@@ -64,6 +67,7 @@ class Report:
     serial_above_threshold: list[str] = field(default_factory=list)
     scalar_contiguous: list[str] = field(default_factory=list)
     unfused: list[Unfused] = field(default_factory=list)
+    log: str = ""
 
     def to_json(self) -> str:
         """Return the report as one JSON object."""
@@ -94,6 +98,8 @@ class Report:
             )
         if self.last_rewrite:
             lines.append(f"{self.rewrites} rewrites, the last: {self.last_rewrite}")
+        if self.log:
+            lines.append(f"log {self.log}")
         lines += map(str, self.unfused)
         for group in self.groups:
             mark = " (fallback)" if group.fallback else ""
@@ -101,6 +107,8 @@ class Report:
             if group.nodes:
                 lines.append(f"    of {', '.join(group.nodes)}")
             lines.append(f"    saves {_mib(group.bytes_saved)}")
+            if group.decided:
+                lines.append(f"    decided: {group.decided}")
             stopped = [group.stopped] if isinstance(group.stopped, str) else group.stopped
             lines += [f"    stopped: {reason}" for reason in stopped]
         lines += [f"serial above the threshold: {name}" for name in self.serial_above_threshold]

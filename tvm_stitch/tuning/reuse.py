@@ -3,57 +3,76 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
-from tir_schedules.backend import backend, registered
+from tvm import tirx
+
+from relay_passes.fusion.stitch_ops import Planner
+from tir_schedules.decision_source import DEFAULT, TUNED, Decided, using
 from tir_schedules.device import Device
 from tir_schedules.kernel_ir.stage import Kernel
 from tir_schedules.tuning.candidates import Candidates
-from tir_schedules.tuning.decided import DecidedBackend
 
 from .log import Log, Trial
 from .log.fingerprint import device_key
 from .model.kept import model_of
+from .plans.choosing import ChoosingPlanner
 from .policy import POLICY, ReusePolicy
 from .records import decisions_of, features_of
 
-TUNED, NEAR, LEARNT, DEFAULT = "tuned", "near", "learnt", "default"
+NEAR, LEARNT = "near", "learnt"
 
 
-@dataclass(frozen=True)
-class Decided:
-    """Decisions, how they were found, and how many times as fast as the default they run.
+class LogSource:
+    """What a log tells of kernels and of fusion plans, for any device that it is asked about.
 
-    That was measured of `tuned` ones, and of another size of `near` ones; else it is predicted.
+    In a `with`, all that is fused and scheduled asks it:
+
+        with LogSource.open("tuning.db"):
+            executable = tvm.compile(mod, target, relax_pipeline="tvm_stitch")
     """
 
-    decisions: Any
-    how: str
-    gain: float
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._reuse: dict[Device, Reuse] = {}
+        self._told: dict[tuple[Device, str], Decided] = {}
+        self._entered = ExitStack()
 
+    @classmethod
+    def open(cls, where: str | Path) -> LogSource:
+        """Raises: StitchError if there is no log of this release."""
+        return cls(Log.open(where))
 
-@contextmanager
-def deciding(log: Log, device: Device) -> Iterator[dict[str, Decided]]:
-    """Have kernels of a device scheduled by a log; yield how each was decided, by its workload."""
-    reuse, usual = Reuse(log, device), backend(device)
-    told: dict[str, Decided] = {}
+    def __enter__(self) -> LogSource:
+        self._entered.enter_context(self._log)
+        self._entered.enter_context(using(self))
+        return self
 
-    def decide(kernel: Kernel, here: Device) -> Any:
-        if here != device:
-            return None
-        candidates = Candidates.of_kernel(kernel, device)
+    def __exit__(self, *raised: object) -> None:
+        self._entered.__exit__(*raised)
+
+    def decide(self, func: tirx.PrimFunc, kernel: Kernel, device: Device) -> Decided | None:
+        candidates = Candidates.of_kernel(kernel, device, func)
         if isinstance(candidates, str):
             return None
-        key = candidates.workload.key
-        if key not in told:
-            told[key] = reuse.decide(candidates)
-        return told[key].decisions
+        key = (device, candidates.workload.key)
+        if key not in self._told:
+            if device not in self._reuse:
+                self._reuse[device] = Reuse(self._log, device)
+            self._told[key] = self._reuse[device].decide(candidates)
+        return self._told[key]
 
-    with registered(device.kind, DecidedBackend(usual, decide)):
-        yield told
+    def planner(self, usual: Planner, device: Device) -> Planner:
+        return ChoosingPlanner(usual, self._log, device_key(device), device.deciding())
+
+    def about(self, device: Device) -> str:
+        """Return what of the log is of a device: other devices' trials decide nothing."""
+        mine = self._log.count(device_key(device).key)
+        others = self._log.counts()["trials"] - mine
+        left = f", {others} of other devices or thread counts are left out" if others else ""
+        return f"{self._log.name}: {mine} trials of this device{left}"
 
 
 class Reuse:

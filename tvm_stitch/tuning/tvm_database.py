@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import tvm_ffi
-from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule as ms
 
 from tir_schedules.decisions import DecisionsError
 from tir_schedules.tuning.candidates import Candidates
 from tir_schedules.tuning.design_space import KNOB, VARIANT, read_annotations
+from tir_schedules.tuning.metaschedule_source import workload_module
 
 from ..errors import StitchError
 from .log import Log, Trial
@@ -53,7 +53,7 @@ def export_tvm(log: Log, tasks: Tasks, folder: Path) -> int:
         database = ms.database.JSONDatabase(work_dir=str(made))
         key = device_key(tasks.device)
         for task in tasks.tasks:
-            workload = database.commit_workload(_module(task.candidates))
+            workload = database.commit_workload(workload_module(task.candidates.func))
             trials = [t for t in log.trials(task.candidates.workload.key, key.key) if t.ns]
             usual = statistics.median(t.default_ns for t in trials) if trials else 0.0
             for each in trials:
@@ -123,13 +123,9 @@ def _trial(candidates: Candidates, key: Any, outcome: Outcome) -> Trial:
     return replace(made, uid=uid, created=float(int(time.time())))
 
 
-def _module(candidates: Candidates) -> IRModule:
-    return IRModule({"main": candidates.func.with_attr("global_symbol", "main")})
-
-
 def _hash(candidates: Candidates) -> str:
     # The database writes it unsigned.
-    return str(tvm_ffi.structural_hash(_module(candidates)) % (1 << 64))
+    return str(tvm_ffi.structural_hash(workload_module(candidates.func)) % (1 << 64))
 
 
 def _records(folder: Path) -> Iterator[_Record]:

@@ -29,6 +29,10 @@ def trials(workload: str | None, device: str | None) -> Select:
     return query
 
 
+def count(device: str) -> Select:
+    return select(func.count()).where(TRIALS.c.device == device)
+
+
 def learnable(device: str) -> Select:
     """How many trials of a device were measured and have features, and when the last was."""
     of_device = (TRIALS.c.device == device) & TRIALS.c.features.is_not(None)

@@ -115,6 +115,11 @@ class Log:
         """Yield the trials, failed ones too, of a workload, a device or all; the oldest first."""
         return self._read(Trial, queries.trials(workload, device))
 
+    def count(self, device: str) -> int:
+        """Return how many trials there are of a device."""
+        with self._database.reading() as connection:
+            return connection.scalar(queries.count(device))
+
     def learnable(self, device: str) -> str:
         """Return a text that is another when what can be learned of a device is."""
         with self._database.reading() as connection:

@@ -13,6 +13,7 @@ from relay_passes.graph.legality import has_outer_path
 from relay_passes.graph.op_graph import OpGraph, OpNode
 from tir_schedules.backend import backend
 from tir_schedules.device import Device
+from tir_schedules.fuel import spend
 
 from ..log import DeviceKey, Log, PlanChoice
 from .partition import from_json, grouped, kernel_nodes, partition_of
@@ -38,7 +39,7 @@ class ChoosingPlanner:
             if any(group in made for group in found):
                 continue
             parts = self._parts(found, choice, home)
-            if parts is not None:
+            if parts is not None and spend("PlanOfLog", *_names(found)):
                 made |= {found[0]: parts, **{group: [] for group in found[1:]}}
                 home |= {node: part for part in parts for node in part.nodes}
                 self.taken += 1
@@ -75,3 +76,7 @@ class ChoosingPlanner:
         if any(refuse(part.kernel(), self._device) is not None for part in several):
             return None
         return parts
+
+
+def _names(groups: Sequence[Group]) -> list[str]:
+    return [node.var.name for group in groups for node in group.nodes if node.op_class != "alias"]

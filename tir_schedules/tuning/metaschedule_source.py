@@ -1,0 +1,98 @@
+"""Decisions from a MetaSchedule database, whose records are traces of our design space."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import IRModule
+from tvm.s_tir import meta_schedule as ms
+from tvm.target import Target
+
+from ..decision_source import TUNED, Decided
+from ..decisions import DecisionsError
+from ..device import Device
+from ..kernel_ir.stage import Kernel
+from .candidates import Candidates
+from .design_space import KNOB, VARIANT, read_annotations
+
+logger = logging.getLogger("tvm_stitch.schedule")
+
+
+class MetaScheduleSource:
+    """Decides by the fastest record of a kernel for a target that has a plan on the device.
+
+    Traces are read and not replayed. A database's own lookup ignores the target
+    (apache/tvm#15549).
+    """
+
+    def __init__(self, database: ms.database.Database, target: Target) -> None:
+        self._database, self._target = database, target
+
+    def planner(self, usual: Any, _device: Device) -> Any:
+        """Return the usual planner: such a database knows of kernels alone."""
+        return usual
+
+    def decide(self, func: tirx.PrimFunc, kernel: Kernel, device: Device) -> Decided | None:
+        module = workload_module(func)
+        if not self._database.has_workload(module):
+            return None
+        candidates = Candidates.of_kernel(kernel, device)
+        if isinstance(candidates, str):
+            return None
+        workload = self._database.commit_workload(module)  # the one that it has
+        records = self._database.get_top_k(workload, len(self._database))
+        times: dict[Any, float] = {}
+        for record in records:
+            decisions = self._decisions(record, candidates)
+            if decisions is not None:
+                seconds = [float(each) for each in record.run_secs]
+                times.setdefault(decisions, sum(seconds) / len(seconds))
+        if not times:
+            return None
+        best = min(times, key=times.__getitem__)
+        usual = times.get(candidates.default)
+        return Decided(best, TUNED, None if usual is None else usual / times[best])
+
+    def _decisions(self, record: ms.database.TuningRecord, candidates: Candidates) -> Any:
+        """Return what a record decides, None if it is of another target, or has no plan here."""
+        if record.target is None or not _same(record.target, self._target):
+            return None
+        try:
+            decisions = read_annotations(type(candidates.default), trace_annotations(record.trace))
+        except DecisionsError as error:
+            logger.warning("%s: a record is left out: %s", candidates.kernel.name, error)
+            return None
+        if candidates.space_of(decisions) is None or isinstance(candidates.plan(decisions), str):
+            return None
+        return decisions
+
+
+def workload_module(func: tirx.PrimFunc) -> IRModule:
+    """Return a kernel as a database keys it, whatever it is called in its model."""
+    return IRModule({"main": func.with_attr("global_symbol", "main")})
+
+
+def trace_annotations(trace: Any) -> dict[str, Any]:
+    """Return what a trace of the design space annotates, each sampled value as it was decided.
+
+    Raises: DecisionsError if it does anything else.
+    """
+    sampled: list[tuple[Any, Any]] = []
+    found: dict[str, Any] = {}
+    for step in trace.insts:
+        kind = step.kind.name
+        if kind == "SampleCategorical":
+            sampled.append((step.outputs[0], trace.decisions[step]))
+        elif kind == "Annotate" and str(step.attrs[0]).startswith((VARIANT, KNOB)):
+            value = step.inputs[1]
+            found[str(step.attrs[0])] = next((d for v, d in sampled if v.same_as(value)), value)
+        elif kind != "GetSBlock":
+            raise DecisionsError(f"its trace has the instruction {kind}")
+    return found
+
+
+def _same(one: Target, other: Target) -> bool:
+    return tvm_ffi.structural_equal(one, other)
