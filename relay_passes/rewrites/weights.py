@@ -57,9 +57,8 @@ class Weights:
         if key not in self._moderate:
             known = isinstance(weight, ir.Constant)
             array = weight.value.numpy() if known else self._arrays.get(weight)
-            self._moderate[key] = array is not None and bool(
-                np.all(np.abs(array) <= np.float64(MODERATE))
-            )
+            most = np.float64(MODERATE)  # float16 does not have it
+            self._moderate[key] = array is not None and bool(np.all(np.abs(array) <= most))
         return self._moderate[key]
 
     def holds(self, right: relax.Expr) -> bool:
