@@ -22,6 +22,7 @@ from ..facts.division import BY_RECIPROCAL, OPERATIONS, by_reciprocal
 from ..facts.vectors import halves
 from ..plan.kernel_plan import LoopNest, Phase, Plan
 from .levels import level_of, read_ns_per_byte
+from .limits import tiles_of_thread
 from .strips import slowdown
 
 _F32 = 4
@@ -140,9 +141,9 @@ class _Evaluator:
         return Latency(total + regions + checks, compute, traffic, regions)
 
     def _share(self, phase: Phase) -> float:
-        """Return by what the threads divide a phase's time: tasks over rounds of tasks."""
-        tasks = max(1, min(phase.tiles(), self._plan.tasks))
-        return tasks / math.ceil(tasks / self._threads)
+        """Return by what the threads divide a phase's time."""
+        tiles = phase.tiles()
+        return tiles / tiles_of_thread(tiles, self._plan.tasks, self._threads)
 
     def _phase(self, phase: Phase) -> tuple[float, float]:
         """Return a phase's arithmetic and traffic on one thread, in ns."""

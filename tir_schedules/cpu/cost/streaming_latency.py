@@ -10,6 +10,7 @@ from ..plan.kernel_plan import Plan
 from ..plan.streaming_attention import StreamingAttention
 from .latency import Latency, estimate, overlapped_ns, stage_ns
 from .levels import level_of, read_ns_per_byte
+from .limits import tiles_of_thread
 
 
 def estimate_any(plan: Plan, device: Device) -> Latency:
@@ -23,8 +24,7 @@ def estimate_any(plan: Plan, device: Device) -> Latency:
 
 def _estimate(plan: Plan, form: StreamingAttention, device: Device) -> Latency:
     threads = device.threads if plan.parallel else 1
-    tiles = max(1, min(form.all_tiles, plan.tasks))
-    share = tiles / math.ceil(tiles / threads)
+    share = form.all_tiles / tiles_of_thread(form.all_tiles, plan.tasks, threads)
     compute, traffic = compute_ns(form, device), _traffic_ns(form, device, threads)
     regions = device.profile.call_ns
     regions += device.profile.region(threads) if plan.parallel else 0.0
