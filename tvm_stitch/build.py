@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -111,7 +112,9 @@ def reading_log(log: PathLike | None) -> Iterator[LogSource | None]:
     if log is None:
         yield None
         return
-    # It brings a database and a learner.
+    if importlib.util.find_spec("xgboost") is None:
+        rule = "XGBoost, which predicts what of it suits other kernels, is not installed"
+        raise StitchError(f"log {log}", rule, "pip install 'tvm-stitch[tune]'")
     from tvm_stitch.tuning.reuse import LogSource
 
     with LogSource.open(log) as source:

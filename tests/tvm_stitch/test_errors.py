@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import os
 import subprocess
@@ -188,6 +189,14 @@ def test_a_log_that_is_none(cli, model):
     Path("bad.db").write_text("no database")
     for command in (("compile", model, "-o", "out.so"), ("explain", model), ("advise", model)):
         _fails(cli(*command, "--log", "bad.db"), "bad.db")
+
+
+def test_a_log_without_the_learner(cli, model, monkeypatch):
+    usual = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "xgboost" else usual(name)
+    )
+    _fails(cli("explain", model, "--log", "a.db"), "pip install 'tvm-stitch[tune]'")
 
 
 def test_a_profile_that_is_none_or_of_another_machine(cli, model):

@@ -37,7 +37,7 @@ def log(tmp_path, model):
     """A log that has one trial of another number of tasks, twice as fast."""
     (task,) = tasks_of(Request(model, threads=2)).tasks
     made: Candidates = task.candidates
-    other = next(d for d in made.neighbours(made.default) if d.tasks == 2)
+    other = next(d for d in made.neighbours(made.default) if d.tasks == 8)
     here = device_key(device(2))
     found = trial(made, here, Outcome(other, 50.0, 100.0, 0.01, 15), features_of(made, other))
     with Log.open(tmp_path / "tuning.db", create=True) as log:
@@ -52,7 +52,7 @@ def tasks(model: onnx.ModelProto, log: Log | None = None, threads: int = 2) -> l
 
 def test_a_kernel_runs_as_it_was_tuned(model, log):
     (usual,) = tasks(model)
-    assert tasks(model, log) == [2] != [usual]
+    assert tasks(model, log) == [8] != [usual]
     assert tasks(model) == [usual]
     tuned = tvm_stitch.compile(model, threads=2, log=log.path)
     assert [each.decided for each in tuned.report.groups] == ["tuned, 2.00x"]
@@ -97,7 +97,7 @@ def test_a_metaschedule_database_decides_alike(model, log, tmp_path):
         fused = lower(Request(model, threads=2)).stages["DeadCodeElimination"]
         given(fused)
     assert {name: each.how for name, each in given.decided.items()} == {"softmax": TUNED}
-    assert [plan.tasks for plan in given.plans.values()] == [2]
+    assert [plan.tasks for plan in given.plans.values()] == [8]
 
 
 def test_of_another_target_a_database_decides_nothing(model, log, tmp_path):

@@ -18,13 +18,13 @@ def region_ns(device: Device) -> float:
     return device.profile.region(2) or _UNMEASURED_NS
 
 
-def most_tasks(device: Device, sums: bool = False) -> int:
-    """Return how many tasks a parallel loop has at most; `sums` if its tiles cut them.
+def most_tasks(device: Device, parallel: bool, sums: bool = False) -> int:
+    """Return how many tasks a loop over tiles has at most; `sums` if its tiles cut them.
 
     One a thread: who runs a task is settled before it begins, so that more balance nothing, and
     each takes its buffers anew. Of 64, rows that stay in the cache took 2 to 9 % longer.
     """
-    return max(_SUMMING_TASKS, 4 * device.threads) if sums else device.threads
+    return max(_SUMMING_TASKS, 4 * device.threads) if sums else device.threads if parallel else 1
 
 
 def tiles_of_thread(tiles: int, tasks: int, threads: int) -> int:

@@ -97,7 +97,7 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool, form: F
     crossing, streamed = cross_phase(space, phases), streamed_results(space, device)
     most = max(_tile_bytes(p, space, crossing) for p in phases)
     sums = any(p.partial for p in phases)
-    tasks = max(min(p.tiles(), most_tasks(device, sums)) for p in phases)
+    tasks = max(min(p.tiles(), most_tasks(device, parallel, sums)) for p in phases)
     return Plan(
         space,
         tuple(phases),

@@ -10,7 +10,7 @@ from tir_schedules.device import Device
 from .trial import DeviceKey
 
 # Of decisions and what they mean: what was measured by other code is another device's.
-FORMAT = 1
+FORMAT = 2  # 2: one task a thread by default
 
 
 def device_key(device: Device) -> DeviceKey:

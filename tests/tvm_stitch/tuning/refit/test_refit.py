@@ -57,7 +57,7 @@ def measured(func, powers) -> tuple[Candidates, list[Trial]]:
     """Return trials that take what a profile with other figures says."""
     made, rng = Candidates.of(func, HERE), random.Random(4)
     there = replace(HERE, profile=scaled(HERE.profile, powers))
-    drawn = [made.default, *(made.space.sample(rng) for _ in range(12))]
+    drawn = [made.default, *(made.space.sample(rng) for _ in range(24))]
     plans = {each: made.plan(each) for each in drawn}
     return made, [
         trial(made, each, predicted_ns(plan, there))

@@ -30,11 +30,12 @@ def plan_streaming(attention: Attention | str, device: Device, always: bool = Fa
         logger.debug("attention in whole rows: %s", form)
         return None
     work = compute_ns(form, device) / region_ns(device)
+    parallel = device.threads > 1 and work >= turns.spread_regions
     return Plan(
         attention.space,
         (),
-        device.threads > 1 and work >= turns.spread_regions,
-        min(form.all_tiles, most_tasks(device)),
+        parallel,
+        min(form.all_tiles, most_tasks(device, parallel)),
         vector_bytes=device.vector_bytes,
         tile_bytes=form.tile_bytes,
         streaming=form,
