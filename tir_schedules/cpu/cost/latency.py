@@ -18,9 +18,10 @@ from ...device.profile import OP_KINDS, Profile
 from ...kernel_ir.cost import FREE, branches, value_ops
 from ...kernel_ir.expr import Const, Expr, Op, Tensor, dtype_bytes, loads, transform
 from ...kernel_ir.stage import Stage
-from ..facts.division import BY_RECIPROCAL, OPERATIONS, by_reciprocal
+from ..facts.division import BY_RECIPROCAL, OPERATIONS
 from ..facts.vectors import halves
 from ..plan.kernel_plan import LoopNest, Phase, Plan
+from .division import by_reciprocal
 from .levels import level_of, read_ns_per_byte
 from .limits import tiles_of_thread
 from .strips import slowdown
@@ -192,7 +193,7 @@ class _Evaluator:
     def _node_ns(self, node: Node, group: LoopNest) -> float:
         """Return what a register of a node's points takes, divisions by a reciprocal if so made."""
         spent = stage_ns(node.stage, self._profile)
-        if group.lanes == 1 or not by_reciprocal(self._plan.vector_bytes):
+        if group.lanes == 1 or not by_reciprocal(self._plan.vector_bytes, self._profile):
             return spent
         settled = sum(
             op.name == "Div" and op.dtype in BY_RECIPROCAL and _is_settled(op, node, group.dims[-1])

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ...device import Device
 from ..cost.beyond_cache import streaming_inputs
-from ..facts.division import by_reciprocal
+from ..cost.division import by_reciprocal
 from ..facts.memory.deinterleave import deinterleave_of
 from ..facts.memory.next_tile import sweeper
 from ..plan.kernel_plan import Guard, LoopNest, Phase, Plan
@@ -59,7 +59,8 @@ def _nest(
     ahead: tuple[NextTilePrefetch, ...],
     device: Device,
 ) -> LoopNest:
-    reciprocals, behind = by_reciprocal(device.vector_bytes), group.epilogue
+    reciprocals = by_reciprocal(device.vector_bytes, device.profile)
+    behind = group.epilogue
     if behind is not None:
         behind = replace(behind, fetches=asked(behind), reciprocals=reciprocals)
     return replace(

@@ -20,11 +20,6 @@ BY_RECIPROCAL = frozenset(_TINY)
 OPERATIONS = 6  # that a register of quotients takes
 
 
-def by_reciprocal(vector_bytes: int) -> bool:
-    """Return whether a target's divisions are worth it: those of 64-byte registers are."""
-    return vector_bytes >= 64
-
-
 def by_reciprocals(value: Expr, settled: Callable[[Expr, Expr], bool]) -> Expr:
     """Return `value` with x / s in multiply-adds wherever `settled(x / s, s)`.
 
