@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...device.profile import Profile
 from ..facts.division import OPERATIONS
 
-# A division runs beside other arithmetic: one of 7.7 multiply-adds (Zen 4) was faster than the 6 that
-# stand for it, kernels of softmax, GELU and GroupNorm by 3 to 47 %.
+# A division runs beside other arithmetic: one of 7.7 multiply-adds (Zen 4) was faster than the 6
+# that stand for it, kernels of softmax, GELU and GroupNorm by 3 to 47 %.
 _WORTH = 2
 
 
