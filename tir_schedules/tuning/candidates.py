@@ -102,6 +102,22 @@ class Candidates:
                 return space if inside else None
         return None
 
+    def carried(self, decisions: Any) -> Any:
+        """Return decisions of another kernel as far as they are candidates here, else the default.
+
+        None if no variant here is that of the decisions.
+        """
+        structure, wanted = variant(decisions), knobs(decisions)
+        spaces = (each for each in self.space.variants if variant(each.default) == structure)
+        space = next(spaces, None)
+        if space is None:
+            return None
+        made = space.default
+        for knob in space.knobs:
+            if wanted[knob.path] in knob.candidates:
+                made = with_knob(made, knob.path, wanted[knob.path])
+        return made
+
     def schedule(self, decisions: Any) -> Schedule | None:
         """Return a schedule of the space that decides so, None if they are not of it."""
         space = self.space_of(decisions)

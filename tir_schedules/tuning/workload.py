@@ -12,6 +12,7 @@ from typing import Any
 
 from ..kernel_ir.expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
 from ..kernel_ir.stage import Kernel, Stage
+from .skeleton import skeleton
 
 FORMAT = 1  # of the text: another text, another number
 
@@ -20,8 +21,8 @@ FORMAT = 1  # of the text: another text, another number
 class Workload:
     """What a kernel computes, as text.
 
-    Kernels of one key are the same, those of one structure but for their sizes. Both are 64
-    hexadecimal digits.
+    Kernels of one key are the same, those of one structure but for their sizes, and if they reduce
+    but for what is computed of each point. Both are 64 hexadecimal digits.
     """
 
     key: str
@@ -32,7 +33,8 @@ class Workload:
 def workload_of(kernel: Kernel) -> Workload:
     """Return a kernel's workload: the same for kernels that differ in names alone."""
     text = _Writer(_exact).kernel(kernel)
-    return Workload(_hash(text), _hash(_Writer(_sized).kernel(kernel)), text)
+    structure = skeleton(kernel) or _Writer(_sized).kernel(kernel)
+    return Workload(_hash(text), _hash(structure), text)
 
 
 def _hash(text: str) -> str:

@@ -37,6 +37,17 @@ def decisions_of(candidates: Candidates, found: Trial) -> Any:
     return None if candidates.space_of(decisions) is None else decisions
 
 
+def carried_of(candidates: Candidates, found: Trial) -> Any:
+    """Return what a trial of another kernel decided, as far as it can be decided of this one.
+
+    None if nothing of it can.
+    """
+    try:
+        return candidates.carried(from_json(type(candidates.default), found.decisions))
+    except DecisionsError:
+        return None
+
+
 def trial(
     candidates: Candidates, device: DeviceKey, outcome: Outcome, row: rows.Row | None
 ) -> Trial:

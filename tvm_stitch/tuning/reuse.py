@@ -20,7 +20,7 @@ from .log.fingerprint import device_key
 from .model.kept import model_of
 from .plans.choosing import ChoosingPlanner
 from .policy import POLICY, ReusePolicy
-from .records import decisions_of, features_of
+from .records import carried_of, decisions_of, features_of
 
 NEAR, LEARNT = "near", "learnt"
 
@@ -105,11 +105,13 @@ class Reuse:
         return Decided(decisions, TUNED, _gain(found))
 
     def _near(self, candidates: Candidates) -> Decided | None:
-        """Of other sizes, what gained most of those that the model does not think slower here."""
+        """Of kernels alike, what gained most of those that the model does not think slower here."""
         found = list(self._log.near(candidates.workload.structure, self._device))
         for trial in sorted(found, key=lambda each: (-_gain(each), each.uid)):
-            decisions = _decisions(candidates, trial)
-            if decisions is None or math.log2(_gain(trial)) < self._policy.worth:
+            if math.log2(_gain(trial)) < self._policy.worth:
+                break
+            decisions = carried_of(candidates, trial)
+            if decisions in (None, candidates.default) or not _is_plan(candidates, decisions):
                 continue
             (predicted,) = self._model.predict([features_of(candidates, decisions)])
             if predicted > -self._policy.worth:

@@ -21,7 +21,7 @@ from .measure.outcome import Outcome, Pace
 from .measure.subject import KernelSubject
 from .model.gains import GainModel
 from .policy import POLICY, SessionPolicy
-from .records import decisions_of, trial, workload_record
+from .records import carried_of, decisions_of, trial, workload_record
 from .tasks import Task
 
 
@@ -127,9 +127,9 @@ class Session:
                 yield decisions, each.ns, each.default_ns
 
     def _likely(self, tuner: KernelTuner) -> Iterator[Any]:
-        """Yield what is best of kernels of the same structure."""
+        """Yield what is best of kernels of the same structure, as far as it can be decided here."""
         structure = tuner.task.candidates.workload.structure
         for each in self._log.near(structure, self._device.key):
-            decisions = decisions_of(tuner.task.candidates, each)
+            decisions = carried_of(tuner.task.candidates, each)
             if decisions is not None:
                 yield decisions

@@ -26,6 +26,25 @@ def scaled(by: float, name: str = "x", dtype: str = "float32", extent: int = 8) 
     return te.create_prim_func([x, out])
 
 
+def product_and(then: object) -> tirx.PrimFunc:
+    x, weight = (te.placeholder((9, 9), "float32", name) for name in "xw")
+    results = then(topi.matmul(x, weight))
+    return te.create_prim_func([x, weight, *(results if isinstance(results, list) else [results])])
+
+
+def product_and_residual() -> tirx.PrimFunc:
+    x, weight, other = (te.placeholder((9, 9), "float32", name) for name in "xwr")
+    return te.create_prim_func([x, weight, other, topi.tanh(topi.matmul(x, weight) + other)])
+
+
+def stored(made: te.Tensor) -> list[te.Tensor]:
+    return [made, topi.tanh(made)]
+
+
+def squares(x: te.Tensor, axis: int) -> te.Tensor:
+    return topi.sum(topi.exp(x * x), axis)
+
+
 def reduced(reduce: object, axis: int) -> tirx.PrimFunc:
     x = te.placeholder((8, 8), "float32", "x")
     return te.create_prim_func([x, reduce(x, axis)])
@@ -48,6 +67,11 @@ def test_names_do_not_matter():
         pytest.param(softmax(8, 96), softmax(4, 64), True, id="softmax"),
         pytest.param(product(8, 8, 8), product(9, 17, 33), True, id="product"),
         pytest.param(product(8, 8, 8), softmax(8, 8), False, id="operators"),
+        pytest.param(product(8, 8, 8), product_and(topi.tanh), True, id="epilogue"),
+        pytest.param(product(8, 8, 8), product_and_residual(), True, id="residual"),
+        pytest.param(product(8, 8, 8), product_and(topi.nn.softmax), False, id="reductions"),
+        pytest.param(product(8, 8, 8), product_and(stored), False, id="results"),
+        pytest.param(reduced(topi.sum, 0), reduced(squares, 0), True, id="prologue"),
     ],
 )
 def test_kernels_that_differ_have_other_keys_and_alike_ones_a_structure(one, other, alike):

@@ -6,8 +6,10 @@ import random
 from typing import Any
 
 import pytest
+from tvm import te, topi
 
 from support.tuning.kernels import KERNELS, device, product, softmax
+from tir_schedules.decisions import with_knob
 from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.log.fingerprint import device_key
@@ -66,6 +68,23 @@ def test_decisions_of_another_size_that_are_predicted_slower_are_left(log):
     assert SOFTMAX.space_of(slower) is not None
     write(log, LARGER, {slower: 50.0})
     assert Reuse(log, device()).decide(SOFTMAX).how == DEFAULT
+
+
+def test_decisions_of_another_epilogue_and_batch_are_taken(log):
+    x, weight = (te.placeholder(s, "float32", "t") for s in ((62, 65), (65, 64)))
+    func = te.create_prim_func([x, weight, topi.tanh(topi.matmul(x, weight))])
+    with_tanh = Candidates.of(func, device())
+    wanted = replace_rows(with_tanh.default, 8)
+    assert PRODUCT.space_of(wanted) is None  # its tiles are of another size
+    write(log, with_tanh, {wanted: 50.0})
+    decided = Reuse(log, device()).decide(PRODUCT)
+    assert decided.how == NEAR
+    assert decided.decisions.phases[0].nests[0].rows == 8
+    assert decided.decisions.phases[0].tile == PRODUCT.default.phases[0].tile
+
+
+def replace_rows(decisions: Any, rows: int) -> Any:
+    return with_knob(decisions, "phases.0.nests.0.rows", rows)
 
 
 def test_a_kernel_of_another_structure_says_nothing(log):

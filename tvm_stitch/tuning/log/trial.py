@@ -16,7 +16,7 @@ SURE = 15  # runs from which on a time is no luck
 
 @dataclass(frozen=True)
 class Workload:
-    """A kernel: `structure` is its key with extents left out, `text` what both are hashes of."""
+    """A kernel: `structure` is shared by those of other sizes, `text` is what `key` is of."""
 
     key: str
     structure: str
