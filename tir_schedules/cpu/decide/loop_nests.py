@@ -25,6 +25,7 @@ from ..plan.kernel_plan import LoopNest, Phase
 from .products.epilogues import with_epilogues
 from .products.row_blocks import rows_of
 from .products.row_packing import with_rows_apart
+from .products.short_sums import with_short_sums
 from .products.window_rows import window_rows
 
 # Outputs are often as far apart as a page is wide, so their lines meet in one set of L1.
@@ -63,7 +64,10 @@ def group_loops(
         groups = with_epilogues(groups, space, phase, device)
     if form.flattened:
         groups = tuple(_with_long_rows(group, phase, device) for group in groups)
-    return tuple(with_rows_apart(group, phase, device) for group in groups)
+    groups = tuple(with_rows_apart(group, phase, device) for group in groups)
+    if sum(group.is_product for group in groups) > 1:
+        return groups  # others keep the store queue from filling
+    return tuple(with_short_sums(group, space, phase, device) for group in groups)
 
 
 def _is_crowded(nest: _Nest, node: Node, space: Space) -> bool:

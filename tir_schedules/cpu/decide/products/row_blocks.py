@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ....device import PAGE_BYTES, Device
 from ....kernel_ir.expr import dtype_bytes
-from ...facts.products.register_file import LANE_REGISTERS, most_rows
+from ...facts.products.register_file import LANE_REGISTERS, MOST_ROWS, most_rows
 
 # Of rows that collide in L1: six of AVX-512, with all but four as many accumulators. On Zen 4
 # 1024 x 1024 x 1024 takes 9.6 ms instead of 10.4 with packed rows, 2048 x 2048 x 2048 78 for 83.
@@ -24,14 +24,16 @@ def rows_of(
     beside: int = 0,
     spans: Sequence[range] | None = None,
     registers: int = LANE_REGISTERS,
+    most: int = MOST_ROWS,
 ) -> int:
     """Return the rows of a register tile: as many as registers hold, or what leaves no small rest.
 
     197 rows are 16 blocks of 12 and one of 5 rather than 14 of 14 and one of 1. `beside` is what is
     known of a row when the sum begins and is used behind it. The sums go over each of `spans` of
-    the rows; without, once over all of them. Lanes are `registers` of each row.
+    the rows; without, once over all of them. Lanes are `registers` of each row. Never more than
+    `most`.
     """
-    most = min(most_rows(device, beside, registers), extent)
+    most = min(most_rows(device, beside, registers), extent, most)
     if spans is None:
         return min(range(most, 0, -1), key=lambda rows: _blocks_cost(extent, rows))
     return min(range(most, 0, -1), key=lambda rows: sum(_span_cost(s, rows) for s in spans))
