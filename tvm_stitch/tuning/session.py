@@ -17,7 +17,7 @@ from .log.fingerprint import device_key
 from .log.trial import SURE
 from .measure.crew import Crew
 from .measure.fleet import Fleet
-from .measure.outcome import Outcome, Pace
+from .measure.outcome import Outcome, Pace, worse
 from .measure.subject import KernelSubject
 from .model.gains import GainModel
 from .policy import POLICY, SessionPolicy
@@ -88,6 +88,16 @@ class Session:
             if (last := tuner.finish()) and (end is None or time.monotonic() < end):
                 self._measure(tuner, last, self._confirming)
 
+    def _again(self, outcomes: Sequence[Outcome], pace: Pace) -> list[Outcome]:
+        """Return the worse of outcomes and of others, of other libraries in other processes.
+
+        Where code and buffers happen to lie makes 3 % of a kernel of 6 us.
+        """
+        first = {each.decisions: each for each in outcomes}
+        *others, last = first
+        again = {each.decisions: each for each in self._crew.measure([last, *others], pace)}
+        return [worse(found, again[decisions]) for decisions, found in first.items()]
+
     def _next(self, budget: Budget, end: float | None) -> KernelTuner | None:
         """Return the kernel of which most of the model's time is predicted to be gained."""
         left = [tuner for tuner in self.tuners if tuner.stage != DONE]
@@ -108,6 +118,8 @@ class Session:
             self._crew.take(KernelSubject(tuner.task.candidates), self._seed)
             self._at = tuner
         outcomes = self._crew.measure(batch, pace)
+        if pace is not None:
+            outcomes = self._again(outcomes, pace)
         tuner.hear(outcomes)
         self.trials += len(outcomes)
         made = [self._trial(tuner, outcome) for outcome in outcomes]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,7 +79,9 @@ def test_what_is_faster_is_found_and_logged(log):
     assert tuner.best.tasks == FAST and tuner.gain == 1.0
     best = log.best(SOFTMAX.workload.key, device_key(device()).key)
     assert best.decisions == to_json(tuner.best)
-    assert log.counts()["trials"] == running.trials == sum(len(b) for _, b, _ in crew.batches)
+    *batches, again = [batch for _, batch, _ in crew.batches]
+    assert {*again} == {*batches[-1]}  # of what is confirmed the worse of two is a trial
+    assert log.counts()["trials"] == running.trials == sum(map(len, batches))
     errors = [each.error for each in log.trials() if each.ns is None]
     assert {*errors} == {"it hangs"}
 
@@ -98,6 +101,35 @@ def test_the_luckiest_does_not_win(log):
     assert tuner.best == SOFTMAX.default and tuner.gain == 0.0
     best = log.best(SOFTMAX.workload.key, device_key(device()).key)
     assert best.decisions == to_json(SOFTMAX.default)
+
+
+class MovingCrew(FakeCrew):
+    """One whose times depend on where code lies: of `shift` in the last library, by tasks."""
+
+    def __init__(self, shift: Callable[[Any], float]) -> None:
+        super().__init__()
+        self._shift = shift
+
+    def _outcome(self, decisions: Any, pace: Pace | None) -> Outcome:
+        found = super()._outcome(decisions, pace)
+        again = pace is not None and self.batches[-2][2] is not None
+        if not again or found.ns is None:
+            return found
+        return replace(found, ns=found.ns * self._shift(decisions))
+
+
+@pytest.mark.parametrize(
+    "shift",
+    [
+        pytest.param(lambda d: 2.0 if d.tasks == FAST else 1.0, id="slow-elsewhere"),
+        pytest.param(lambda d: 2.5 if d == SOFTMAX.default else 1.0, id="default-unlike-itself"),
+    ],
+)
+def test_what_another_library_does_not_show_is_no_gain(log, shift):
+    running = session(log, MovingCrew(shift))
+    running.run(Budget(trials=80))
+    (tuner,) = running.tuners
+    assert tuner.best == SOFTMAX.default and tuner.gain == 0.0
 
 
 def test_a_second_session_goes_on(log):

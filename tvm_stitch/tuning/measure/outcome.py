@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -50,6 +50,12 @@ class Outcome:
     def gain(self) -> float:
         """How many times as fast as the default; 0 of what failed."""
         return 0.0 if self.ns is None else self.default_ns / self.ns
+
+
+def worse(one: Outcome, other: Outcome) -> Outcome:
+    """Return the outcome of two of the same decisions that gained less, of the runs of both."""
+    least = min(one, other, key=lambda each: each.gain)
+    return least if least.ns is None else replace(least, runs=one.runs + other.runs)
 
 
 def outcome_of(decisions: Any, rounds: Sequence[float], default: Sequence[float]) -> Outcome:
