@@ -11,7 +11,7 @@ from relay_passes.rewrites.convolution import Window, convolve
 from support.kernels import stitch_case as sc
 from support.kernels.tir import statements
 from tir_schedules.cpu.decide.products.product_tiles import depth_block
-from tir_schedules.cpu.decide.products.row_blocks import even_chunk, row_chunk, rows_of
+from tir_schedules.cpu.decide.products.row_blocks import even_chunk, evenest, row_chunk, rows_of
 from tir_schedules.cpu.decide.settle import settled
 from tir_schedules.cpu.template import emit_plan
 from tir_schedules.default_plan import plan_prim_func
@@ -271,3 +271,21 @@ def panels(rows: int, columns: int, depth: int) -> tirx.PrimFunc:
         return te.sum(x[i, k] * w[p, k, j], k)
 
     return te.create_prim_func([x, w, te.compute((rows, columns // 32, 32), value, "out")])
+
+
+@pytest.mark.parametrize(
+    ("lanes", "outside", "size"),
+    [
+        pytest.param([96, 35], True, 65, id="unlike"),
+        pytest.param([64, 64], False, 52, id="alike"),
+        pytest.param([1] * 1000, False, 52, id="many"),
+    ],
+)
+def test_rows_are_shared_out_where_columns_are_cut_unevenly(lanes, outside, size):
+    """127 rows in blocks of 13: by columns one of two threads would have 96 of 131."""
+    device = replace(DEVICE, threads=2)
+    assert evenest(127, 52, 13, lanes, device) == (outside, size)
+
+
+def test_one_thread_has_all_rows_whatever_the_columns():
+    assert evenest(127, 52, 13, [96, 35], DEVICE) == (False, 52)

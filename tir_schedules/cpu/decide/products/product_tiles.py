@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from ....analysis.iteration_space import Atom
+from ....analysis.iteration_space import Access, Atom
 from ....device import Device
 from ....kernel_ir.expr import dtype_bytes
 from ...cost.budget import BUDGET
 from ...facts.products.register_file import LANE_REGISTERS, most_rows
 from ...facts.products.register_tile import RegisterTile, lanes_of
-from .row_blocks import even_chunk, registers_across, row_chunk, rows_of
+from .row_blocks import even_chunk, evenest, registers_across, row_chunk, rows_of, sizes_of
 
 _LANE_STRIPS = 2
 
@@ -64,10 +64,19 @@ def tile_atoms(
     past_rows = _passing(tile.weight.tensor.bytes // apart, _count(moving, chunks), device)
     past_lanes = _passing(tile.moving.tensor.bytes // apart, _count(weight, chunks), device)
     rows_stay = outside or past_rows < past_lanes > device.l2_bytes // BUDGET.operand
-    if rows_stay and moving == [tile.row] and not batch and not unknown:
+    alone = moving == [tile.row] and not batch and not unknown
+    if rows_stay and alone:
         chunks[tile.row] = even_chunk(tile.row.extent, chunk, _count(weight, chunks), device)
+    elif alone and weight == [tile.lane] and _fits(tile.weight, device) and not tile.whole_row:
+        lanes = sizes_of(tile.lane.extent, lane_chunk)
+        rows_stay, chunks[tile.row] = evenest(tile.row.extent, chunk, rows, lanes, device)
     stays = moving + weight if rows_stay else weight + moving
     return (*unknown, *batch, *stays), chunks
+
+
+def _fits(operand: Access, device: Device) -> bool:
+    """Return whether an operand stays in L2, whatever streams past it."""
+    return operand.tensor.bytes <= device.l2_bytes // BUDGET.operand
 
 
 def _registers(tile: RegisterTile, device: Device) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -15,6 +16,7 @@ from ...facts.products.register_file import LANE_REGISTERS, MOST_ROWS, most_rows
 WIDE_REGISTERS = 4
 LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
 _STARTING = 0.5  # what a block of rows costs before its first step, in rows
+_UNLIKE = 256  # blocks: of more no thread's share is far from another's
 _MANY = 4096  # chunks: of more any split is even, and to try them all takes long
 
 
@@ -93,7 +95,7 @@ def row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) ->
 
     def most(count: int) -> int:
         """Return the rows of the thread that has most."""
-        return _largest_share(_sizes(extent, -(-blocks // count) * rows) * others, device)
+        return _largest_share(sizes_of(extent, -(-blocks // count) * rows) * others, device)
 
     if few and chunks <= _MANY:
         counts = range(1, 2 * chunks + 1)
@@ -112,7 +114,7 @@ def even_chunk(extent: int, chunk: int, others: int, device: Device) -> int:
 
     def most(size: int) -> float:
         """Return what the thread takes that has most, in rows of full register tiles."""
-        costs = (_blocks_cost(n, rows_of(n, device)) for n in _sizes(extent, size))
+        costs = (_blocks_cost(n, rows_of(n, device)) for n in sizes_of(extent, size))
         return _largest_share([cost for cost in costs for _ in range(others)], device)
 
     chunks, even = -(-extent // chunk), device.profile.thresholds.even
@@ -123,7 +125,33 @@ def even_chunk(extent: int, chunk: int, others: int, device: Device) -> int:
     return next(size for size in sizes if most(size) <= even * best)
 
 
-def _sizes(extent: int, chunk: int) -> list[int]:
+def evenest(
+    extent: int, chunk: int, rows: int, lanes: Sequence[int], device: Device
+) -> tuple[bool, int]:
+    """Return whether chunks of rows go outside those of `lanes`, and their size.
+
+    By lanes of unlike sizes threads get unlike shares: of 131 columns 96 and 35. Then rows are
+    shared out, in whole blocks of `rows`.
+    """
+
+    def most(outside: bool, size: int) -> int:
+        sizes = sizes_of(extent, size)
+        pairs = itertools.product(sizes, lanes) if outside else itertools.product(lanes, sizes)
+        return _largest_share([one * other for one, other in pairs], device)
+
+    usual, blocks = most(False, chunk), -(-extent // rows)
+    if blocks * len(lanes) > _UNLIKE:
+        return False, chunk
+    even = device.profile.thresholds.even
+    shares = {n: most(True, n) for n in (-(-blocks // k) * rows for k in range(2, blocks + 1))}
+    best = min(shares.values(), default=usual)
+    if best * even > usual:
+        return False, chunk
+    near = [n for n, share in shares.items() if share <= even * best]
+    return True, min(near, key=lambda n: (abs(n - chunk), n))
+
+
+def sizes_of(extent: int, chunk: int) -> list[int]:
     return [min(chunk, extent - start) for start in range(0, extent, chunk)]
 
 
