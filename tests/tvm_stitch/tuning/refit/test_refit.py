@@ -76,8 +76,12 @@ def log(tmp_path_factory):
         yield made
 
 
-def test_figures_that_times_were_made_of_are_found(log):
-    found = refit(log, HERE, "command")
+@pytest.fixture(scope="module")
+def found(log):
+    return refit(log, HERE, "command")
+
+
+def test_figures_that_times_were_made_of_are_found(found):
     powers = dict(zip(FIGURES, found.fit.powers, strict=True))
     for name, power in TRUE.items():
         assert powers[name] == pytest.approx(power, abs=0.25), name
@@ -92,8 +96,8 @@ def test_figures_that_times_were_made_of_are_found(log):
     assert any(line.startswith("region_ns takes ") for line in lines)
 
 
-def test_the_same_log_gives_the_same_profile(log):
-    assert refit(log, HERE, "c").profile == refit(log, HERE, "c").profile
+def test_the_same_log_gives_the_same_profile(log, found):
+    assert refit(log, HERE, "command").profile == found.profile
 
 
 def test_of_too_few_kernels_nothing_is_learned(tmp_path):
