@@ -34,6 +34,12 @@ def test_lanes_that_are_done_twice_do_not_read_what_they_have_made():
     assert found == []
 
 
+def test_a_check_of_operands_may_store_past_the_caches():
+    """Random decisions had it do so; the code for that was imported for the usual way alone."""
+    found, _ = case.wrong(2078042114)
+    assert found == []
+
+
 def test_what_two_threads_run_is_legal():
     """Two threads shared out a weight's panels, of which a product beside was read across.
 

@@ -44,9 +44,9 @@ def emit_prim_func(
 
 
 def _ways(plan: Plan) -> list[Plan]:
-    """Return a plan and those that stand behind its guards."""
-    others = (g.other for g in plan.guards if g.other is not None)
-    return [plan, *(way for other in others for way in _ways(other))]
+    """Return a plan, its checks and what stands behind them."""
+    inside = (each for g in plan.guards for each in (g.check, g.other) if each is not None)
+    return [plan, *(way for each in inside for way in _ways(each))]
 
 
 def _guarded(plan: Plan, guards: Sequence[Guard], storage: Storage) -> list[tirx.Stmt]:
