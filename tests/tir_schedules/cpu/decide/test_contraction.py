@@ -289,3 +289,7 @@ def test_rows_are_shared_out_where_columns_are_cut_unevenly(lanes, outside, size
 
 def test_one_thread_has_all_rows_whatever_the_columns():
     assert evenest(127, 52, 13, [96, 35], DEVICE) == (False, 52)
+
+
+def test_shares_of_a_product_of_a_billion_rows_are_not_listed():
+    assert evenest(1 << 30, 154, 14, [96, 35], replace(DEVICE, threads=2)) == (False, 154)

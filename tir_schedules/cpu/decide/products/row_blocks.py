@@ -16,7 +16,7 @@ from ...facts.products.register_file import LANE_REGISTERS, MOST_ROWS, most_rows
 WIDE_REGISTERS = 4
 LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
 _STARTING = 0.5  # what a block of rows costs before its first step, in rows
-_UNLIKE = 256  # blocks: of more no thread's share is far from another's
+_UNLIKE = 256  # blocks: of more any shares are even, and to try them all takes long
 _MANY = 4096  # chunks: of more any split is even, and to try them all takes long
 
 
@@ -139,9 +139,10 @@ def evenest(
         pairs = itertools.product(sizes, lanes) if outside else itertools.product(lanes, sizes)
         return _largest_share([one * other for one, other in pairs], device)
 
-    usual, blocks = most(False, chunk), -(-extent // rows)
+    blocks = -(-extent // rows)
     if blocks * len(lanes) > _UNLIKE:
         return False, chunk
+    usual = most(False, chunk)
     even = device.profile.thresholds.even
     shares = {n: most(True, n) for n in (-(-blocks // k) * rows for k in range(2, blocks + 1))}
     best = min(shares.values(), default=usual)
