@@ -63,7 +63,7 @@ def test_a_profile_survives_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "rule"),
     [
-        (["format"], 1, "format 1, this release reads 6"),
+        (["format"], 1, "format 1, this release reads 7"),
         (["device", "name"], ..., "device name is missing"),
         (["device", "vector_bytes"], 64.5, "device vector_bytes is not int"),
         (["extra"], 1, "the profile extra is unknown"),

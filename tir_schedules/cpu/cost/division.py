@@ -5,12 +5,12 @@ from __future__ import annotations
 from ...device.profile import Profile
 from ..facts.division import OPERATIONS
 
-# A division runs beside other arithmetic: one of 7.7 multiply-adds (Zen 4) was faster than the 6
-# that stand for it, kernels of softmax, GELU and GroupNorm by 3 to 47 %.
-_WORTH = 2
 
+def by_reciprocal(profile: Profile) -> bool:
+    """Return whether divisions take much longer than the multiply-adds that stand for them.
 
-def by_reciprocal(vector_bytes: int, profile: Profile) -> bool:
-    """Return whether divisions of 64-byte registers take much longer than what stands for them."""
-    ops = profile.op_ns
-    return vector_bytes >= 64 and ops["divide"] > _WORTH * OPERATIONS * ops["light"]
+    A division runs beside other arithmetic: one of 7.7 multiply-adds (Zen 4) was faster than the 6,
+    kernels of softmax, GELU and GroupNorm by 3 to 47 % (docs/results/zen4/revisions_defaults.md).
+    """
+    ops, worth = profile.op_ns, profile.thresholds.division_worth
+    return ops["divide"] > worth * OPERATIONS * ops["light"]

@@ -193,7 +193,7 @@ class _Evaluator:
     def _node_ns(self, node: Node, group: LoopNest) -> float:
         """Return what a register of a node's points takes, divisions by a reciprocal if so made."""
         spent = stage_ns(node.stage, self._profile)
-        if group.lanes == 1 or not by_reciprocal(self._plan.vector_bytes, self._profile):
+        if group.lanes == 1 or not by_reciprocal(self._profile):
             return spent
         settled = sum(
             op.name == "Div" and op.dtype in BY_RECIPROCAL and _is_settled(op, node, group.dims[-1])

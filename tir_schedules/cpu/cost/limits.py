@@ -6,7 +6,6 @@ from ...device import Device
 from .budget import BUDGET
 
 _UNMEASURED_NS = 1_000.0  # a region of a profile made with one CPU
-_SUMMING_TASKS = 64  # loops over tiles in a task took 7 % longer where tiles cut sums (Zen 4)
 
 
 def tile_limit(device: Device) -> int:
@@ -22,9 +21,12 @@ def most_tasks(device: Device, parallel: bool, sums: bool = False) -> int:
     """Return how many tasks a loop over tiles has at most; `sums` if its tiles cut them.
 
     One a thread: who runs a task is settled before it begins, so that more balance nothing, and
-    each takes its buffers anew. Of 64, rows that stay in the cache took 2 to 9 % longer.
+    each takes its buffers anew. Of 64, rows that stay in the cache took 2 to 9 % longer. But a loop
+    over tiles in a task took 7 % longer where they cut sums (Zen 4).
     """
-    return max(_SUMMING_TASKS, 4 * device.threads) if sums else device.threads if parallel else 1
+    if sums:
+        return max(device.profile.thresholds.summing_tasks, 4 * device.threads)
+    return device.threads if parallel else 1
 
 
 def tiles_of_thread(tiles: int, tasks: int, threads: int) -> int:

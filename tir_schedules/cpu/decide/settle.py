@@ -59,7 +59,7 @@ def _nest(
     ahead: tuple[NextTilePrefetch, ...],
     device: Device,
 ) -> LoopNest:
-    reciprocals = by_reciprocal(device.vector_bytes, device.profile)
+    reciprocals = by_reciprocal(device.profile)
     behind = group.epilogue
     if behind is not None:
         behind = replace(behind, fetches=asked(behind), reciprocals=reciprocals)

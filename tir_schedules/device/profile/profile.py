@@ -12,7 +12,7 @@ from typing import get_type_hints
 
 from .thresholds import Thresholds
 
-FORMAT = 6
+FORMAT = 7
 LEVELS = ("L1", "L2", "L3", "memory")
 # What one vector register costs, by kind of operation; `light` is an add, a product, a select,
 # `libm` a call of the C library for each lane.

@@ -14,11 +14,13 @@ class Thresholds:
     Work of `spread_regions` (of two threads) is spread over threads, of `cut_regions` is cut so
     that it has tiles; a tile of `tile_regions` is not worth splitting at the price of a barrier.
     Tiles whose buffers are below `queued_bytes` are made several at once: loads would wait for
-    their stores. Positions of a window share what they read where a line serves `window_serves`.
+    their stores. Tiles that cut sums are run in `summing_tasks`. Positions of a window share what
+    they read where a line serves `window_serves`.
 
     Products. A tile has `row_blocks` blocks of rows (the operand along the lanes comes from L2 that
     often), `few_row_blocks` where tiles are few. A thread may have `uneven` times the rows that it
-    must have, `even` times where tiles follow each other along the rows.
+    must have, `even` times where tiles follow each other along the rows. Sums of up to
+    `short_steps` whose results leave L2 have register tiles of at most `short_rows`.
 
     An image is turned around a pointwise convolution that is a product if the lanes which a line of
     pixels leaves idle take more than `turning_ns` and its bytes: 192 to 64 channels of 14 x 14
@@ -28,6 +30,9 @@ class Thresholds:
     Attention. Over `online_keys` keys they are taken in blocks, not whole rows, over `causal_keys`
     if a mask may leave some out. Keys are packed for up to `key_blocks` blocks of rows, at the
     price of `packing_rows` rows.
+
+    Divisions. Lanes are multiplied by a reciprocal where a division takes more than
+    `division_worth` times what stands for it.
 
     Fetches ahead. A register tile asks for `fetch_steps` steps of its depth, a single row for
     `row_fetch_steps`, and a kernel of one pass for `fetch_bytes`.
@@ -48,6 +53,10 @@ class Thresholds:
     few_row_blocks: int
     uneven: float
     even: float
+    short_steps: int
+    short_rows: int
+    summing_tasks: int
+    division_worth: float
     turning_ns: float
     online_keys: int
     causal_keys: int

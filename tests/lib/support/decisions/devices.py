@@ -57,6 +57,7 @@ def on_device(device: Device) -> Iterator[None]:
 
 def _profile(rng: Random, vector_bytes: int) -> Profile:
     profile = default_profile(rng.choice(MCPUS), vector_bytes)
+    later = Random(repr(rng.getstate()))  # so that seeds are the cases that they were before
     thresholds = Thresholds(
         tiles=rng.choice((2, 4, 8, 16, 64)),
         least_tiles=rng.choice((1, 2, 4, 16)),
@@ -70,6 +71,10 @@ def _profile(rng: Random, vector_bytes: int) -> Profile:
         few_row_blocks=rng.choice((1, 2, 4)),
         uneven=rng.choice((1.0, 1.25, 2.0)),
         even=rng.choice((1.0, 1.02, 1.5)),
+        short_steps=later.choice((1, 8, 64, 1 << 20)),
+        short_rows=later.choice((1, 2, 6)),
+        summing_tasks=later.choice((1, 3, 64)),
+        division_worth=later.choice((0.1, 2.0, 100.0)),
         turning_ns=rng.choice((1.0, 16_000.0)),
         online_keys=rng.choice((4, 16, 64, 1024)),
         causal_keys=rng.choice((1, 4, 16, 256)),

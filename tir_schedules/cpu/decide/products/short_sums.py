@@ -16,15 +16,14 @@ from ....device import Device
 from ...plan.kernel_plan import LoopNest, Phase
 from .row_blocks import rows_of
 
-_STEPS, _ROWS = 64, 6
-
 
 def with_short_sums(group: LoopNest, space: Space, phase: Phase, device: Device) -> LoopNest:
     """Return a register tile of fewer rows if its stores take longer than its sums, else itself."""
-    if not group.is_product or group.rows <= _ROWS:
+    turns = device.profile.thresholds
+    if not group.is_product or group.rows <= turns.short_rows:
         return group
     (node,), row, lane = group.nodes, group.dims[group.strip_level - 1], group.dims[-1]
-    if math.prod(a.extent for a in node.reduced) > _STEPS:
+    if math.prod(a.extent for a in node.reduced) > turns.short_steps:
         return group
     last = group if group.epilogue is None else group.epilogue
     outputs = set(space.kernel.outputs)
@@ -36,4 +35,6 @@ def with_short_sums(group: LoopNest, space: Space, phase: Phase, device: Device)
     count = phase.inner_extent(row)
     if group.flattened_outer is not None:
         count *= phase.inner_extent(group.flattened_outer)
-    return replace(group, rows=min(group.rows, rows_of(count, device, most=_ROWS)))
+    return replace(
+        group, rows=min(group.rows, rows_of(count, device, most=max(2, turns.short_rows)))
+    )
