@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tvm_ffi
@@ -18,6 +19,7 @@ from ..kernel_ir.stage import Kernel
 from .candidates import Candidates
 from .design_space import KNOB, VARIANT, read_annotations
 
+SAMPLE, ANNOTATE = "SampleCategorical", "Annotate"
 logger = logging.getLogger("tvm_stitch.schedule")
 
 
@@ -80,18 +82,38 @@ def trace_annotations(trace: Any) -> dict[str, Any]:
 
     Raises: DecisionsError if it does anything else.
     """
-    sampled: list[tuple[Any, Any]] = []
+    return annotated(_steps(trace))
+
+
+def annotated(steps: Iterable[tuple[str, Any, Any]]) -> dict[str, Any]:
+    """Return what instructions annotate: of each its kind, then two of what it is about.
+
+    Those are a variable and the place sampled for it, or a key and a value, which may be a variable
+    before. Raises: DecisionsError if there are other instructions, or other keys than ours.
+    """
+    sampled: dict[Any, Any] = {}
     found: dict[str, Any] = {}
+    for kind, subject, value in steps:
+        if kind == SAMPLE:
+            sampled[subject] = value
+        elif kind == ANNOTATE:
+            if subject != VARIANT and not subject.startswith(KNOB):
+                raise DecisionsError(f"it annotates {subject!r}")
+            found[subject] = sampled.get(value, value)
+        elif kind != "GetSBlock":
+            raise DecisionsError(f"it has the instruction {kind!r}")
+    return found
+
+
+def _steps(trace: Any) -> Iterator[tuple[str, Any, Any]]:
     for step in trace.insts:
         kind = step.kind.name
-        if kind == "SampleCategorical":
-            sampled.append((step.outputs[0], trace.decisions[step]))
-        elif kind == "Annotate" and str(step.attrs[0]).startswith((VARIANT, KNOB)):
-            value = step.inputs[1]
-            found[str(step.attrs[0])] = next((d for v, d in sampled if v.same_as(value)), value)
-        elif kind != "GetSBlock":
-            raise DecisionsError(f"its trace has the instruction {kind}")
-    return found
+        if kind == SAMPLE:
+            yield kind, step.outputs[0], trace.decisions[step]
+        elif kind == ANNOTATE:
+            yield kind, str(step.attrs[0]), step.inputs[1]
+        else:
+            yield kind, None, None
 
 
 def _same(one: Target, other: Target) -> bool:

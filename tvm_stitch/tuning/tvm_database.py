@@ -14,7 +14,7 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,13 @@ from tvm.s_tir import meta_schedule as ms
 
 from tir_schedules.decisions import DecisionsError
 from tir_schedules.tuning.candidates import Candidates
-from tir_schedules.tuning.design_space import KNOB, VARIANT, read_annotations
-from tir_schedules.tuning.metaschedule_source import workload_module
+from tir_schedules.tuning.design_space import read_annotations
+from tir_schedules.tuning.metaschedule_source import (
+    ANNOTATE,
+    SAMPLE,
+    annotated,
+    workload_module,
+)
 
 from ..errors import StitchError
 from .log import Log, Trial
@@ -141,7 +146,7 @@ def _records(folder: Path) -> Iterator[_Record]:
                 statistics.median(_positive(each) for each in seconds),
                 target,
             )
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             given = f"{folder / _RECORDS}, line {number}"
             raise StitchError(given, f"is no record ({error})", _REMEDY) from None
 
@@ -162,21 +167,19 @@ def _lines(path: Path) -> Iterator[list]:
 
 def _annotations(instructions: list, decisions: list) -> dict[str, Any]:
     """Return what a trace annotates, each sampled value as it was decided."""
-    decided = {int(place): value for place, value in decisions}
-    sampled: dict[str, Any] = {}
-    found: dict[str, Any] = {}
+    return annotated(_steps(instructions, {int(place): value for place, value in decisions}))
+
+
+def _steps(instructions: list, decided: Mapping[int, Any]) -> Iterator[tuple[str, Any, Any]]:
     for place, (kind, inputs, attributes, outputs) in enumerate(instructions):
-        if kind == "SampleCategorical":
-            sampled[outputs[0]] = decided[place]
-        elif kind == "Annotate":
-            (key,) = attributes
-            if key != VARIANT and not key.startswith(KNOB):
-                raise ValueError(f"it annotates {key!r}")
-            value = inputs[1]  # what was sampled, or a text in quotes with nothing escaped in it
-            found[key] = sampled[value] if value in sampled else value[1:-1]
-        elif kind != "GetSBlock":
-            raise ValueError(f"it has the instruction {kind!r}")
-    return found
+        if kind == SAMPLE:
+            yield kind, outputs[0], decided[place]
+        elif kind == ANNOTATE:
+            (key,), value = attributes, inputs[1]
+            # A variable, or a text in quotes with nothing escaped in it.
+            yield kind, key, value[1:-1] if value.startswith('"') else value
+        else:
+            yield kind, None, None
 
 
 def _positive(seconds: Any) -> float:
