@@ -3,7 +3,8 @@
     python scripts/bench_revisions.py ade606b                    # docs/results/revisions.{json,md}
     python scripts/bench_revisions.py main~20 --names bert,softmax --seconds 10
 
-The rows are whole models of the zoo and the memory-intensive subgraphs. Each revision has a process
+The rows are whole models of the zoo, the memory-intensive subgraphs, and by `--names 1024x1024x8`
+products of these sizes, m x n x k, the second operand a weight. Each revision has a process
 of its own, with its own packages, and the two are asked in a new order each round; the ratio is the
 median over rounds of the base's time over ours. The JSON is written after every row.
 """
@@ -15,17 +16,19 @@ import json
 import math
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import onnx
 import zoo
+from bench_gemm import Product
 from bench_models import MODELS
 from git_state import described_commit, git
 
@@ -94,9 +97,12 @@ def main() -> None:
     print(summary(record))
 
 
-def _models(names: list[str]) -> Iterator[tuple[str, partial]]:
-    """Yield whole models, and each subgraph in the sizes that bench_memory times."""
+def _models(names: list[str]) -> Iterator[tuple[str, Callable[[], onnx.ModelProto]]]:
+    """Yield whole models, products, and each subgraph in the sizes that bench_memory times."""
     for name in names:
+        if sizes := re.fullmatch(r"(\d+)x(\d+)x(\d+)", name):
+            yield name, Product("product", *map(int, sizes.groups())).model
+            continue
         if name in MODELS:
             yield name, partial(zoo.model, name)
             continue
