@@ -112,14 +112,16 @@ def test_a_ragged_end_takes_a_register_for_each_of_its_pieces():
 
 
 @pytest.mark.parametrize("vector_bytes", [32, 64])
-def test_a_divisor_settled_outside_the_lanes_costs_no_division_with_avx512(vector_bytes):
-    slow = replace(PROFILE, op_ns={**PROFILE.op_ns, "divide": 99.0})
+@pytest.mark.parametrize("worth", [2.0, 1e9])
+def test_a_divisor_settled_outside_the_lanes_costs_no_division_that_is_slow(vector_bytes, worth):
+    thresholds = replace(PROFILE.thresholds, division_worth=worth)
+    slow = replace(PROFILE, op_ns={**PROFILE.op_ns, "divide": 99.0}, thresholds=thresholds)
     device = replace(DEVICE, vector_bytes=vector_bytes, profile=slow, threads=1)
     both = (by_row(lambda x, s: x / s, 64, 1024), by_row(lambda x, s: s / x, 64, 1024))
     settled, moving = (estimate(plan_prim_func(f, device), device).compute for f in both)
     registers = 64 * 1024 * 4 / vector_bytes
     assert moving == pytest.approx(registers * 99.0)
-    each = 99.0 if vector_bytes == 32 else 6 * slow.op_ns["light"]
+    each = 6 * slow.op_ns["light"] if worth == 2.0 else 99.0
     assert settled == pytest.approx(registers * each)
 
 
