@@ -6,10 +6,10 @@ worker takes the place of the old and the others are built again.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 from tvm.target import Target
@@ -69,7 +69,7 @@ class Crew:
             "target": str(self._target),
             "threads": self._threads,
             "seed": seed,
-            "sets": _sets(subject.nbytes, subject.l3_bytes),
+            "sets": self._usual_pace.sets(subject.nbytes, subject.l3_bytes),
             **subject.message(),
         }
         list(self._pool.map(self._loaded, range(len(self.children))))
@@ -172,8 +172,7 @@ class Crew:
             order = [0, *numbered]
             self._rng.shuffle(order)
             rounds.append(order)
-        pace = {"slice_ns": self._pace.slice_ns, "slow": self._pace.slow}
-        message = {"do": "time", "rounds": rounds, **pace}
+        message = {"do": "time", "rounds": rounds, "pace": asdict(self._pace)}
         try:
             told = self._ready(place).ask(message, self._patience.run * (1 + len(numbered)))["ns"]
         except Died as death:
@@ -198,11 +197,3 @@ class Crew:
             else:
                 found.update(self._timed(place, {number: each}))
         return found
-
-
-def _sets(nbytes: int, l3_bytes: int) -> int:
-    """Return how many copies of its buffers a kernel goes through: what streams finds none cached.
-
-    Four times the last cache, once a kernel fills half of it.
-    """
-    return 1 if 2 * nbytes <= l3_bytes else math.ceil(4 * l3_bytes / nbytes) + 1

@@ -22,8 +22,6 @@ from .rpc_machine import Tracker
 from .subject import Subject
 
 T = TypeVar("T")
-_TRIES = 3  # of a candidate, on machines that are lost
-_JOIN_S = 60.0  # for a first machine: a server may be starting
 
 
 class Fleet:
@@ -40,11 +38,10 @@ class Fleet:
         device: DeviceKey,
         pace: Pace = PACE,
         patience: Patience = PATIENCE,
-        join_s: float = _JOIN_S,
     ) -> None:
         self._tracker, self._device = tracker, device
         self._target, self._threads = target, threads
-        self._pace, self._patience, self._join_s = pace, patience, join_s
+        self._pace, self._patience = pace, patience
         self.crews: list[Crew] = []
         self._task: tuple[Subject, int] | None = None
 
@@ -82,8 +79,9 @@ class Fleet:
             told = self._each(jobs)
             found.update((each.decisions, each) for outcomes in told for each in outcomes)
             lost.update(each for each in left if each not in found)
-            error = f"{_TRIES} machines were lost over it"
-            found.update({d: Outcome(d, error=error) for d, n in lost.items() if n >= _TRIES})
+            tries = self._patience.tries
+            error = f"{tries} machines were lost over it"
+            found.update({d: Outcome(d, error=error) for d, n in lost.items() if n >= tries})
         return [found[each] for each in decisions]
 
     def _each(self, jobs: Sequence[tuple[Crew, Callable[[], T]]]) -> list[T]:
@@ -101,7 +99,7 @@ class Fleet:
         return told
 
     def _wait_for_one(self) -> None:
-        end = time.monotonic() + self._join_s
+        end = time.monotonic() + self._patience.join
         while not self.crews:
             if (crew := self._lent()) is not None:
                 self.crews.append(crew)

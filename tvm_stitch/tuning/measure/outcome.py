@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,21 +13,40 @@ from typing import Any
 class Pace:
     """How candidates are timed: `rounds` in a new order each, `slice_ns` of calls a turn.
 
-    One that takes `slow` times as long as the default in a round is not timed again.
+    `warm_ns` of calls go before a turn; one reading of the clock is of at least `clock_ns` of
+    calls. One that takes `slow` times as long as the default in a round is not timed again. A
+    kernel whose buffers fill a `cached` part of the last cache goes through copies of them that
+    fill it `streamed` times: what streams finds none of them cached.
     """
 
     rounds: int = 5
     slice_ns: int = 2_000_000
+    warm_ns: int = 300_000
+    clock_ns: int = 20_000
     slow: float = 1.5
+    cached: float = 0.5
+    streamed: float = 4.0
+
+    def sets(self, nbytes: int, l3_bytes: int) -> int:
+        """Return how many copies of `nbytes` of buffers a kernel goes through."""
+        if nbytes <= self.cached * l3_bytes:
+            return 1
+        return math.ceil(self.streamed * l3_bytes / nbytes) + 1
 
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds until a worker that does not answer is ended: another process may have the CPUs."""
+    """Seconds until a worker that does not answer is ended: another process may have the CPUs.
+
+    `join`: seconds until a tracker has to have a machine, for a server may be starting. `tries`: of
+    a candidate, on machines that are lost over it.
+    """
 
     start: float = 300.0
     build: float = 120.0
     run: float = 60.0
+    join: float = 60.0
+    tries: int = 3
 
 
 PACE, PATIENCE = Pace(), Patience()

@@ -15,9 +15,7 @@ from tvm_stitch.profiling.answering import answer
 from tvm_stitch.verification.judge import worst_of
 
 from .builders import BUILDERS, Call
-
-_WARM_NS = 300_000
-_CLOCK_NS = 20_000  # a slice of calls under one reading of the clock is at least so long
+from .outcome import Pace
 
 
 class Bench:
@@ -57,12 +55,13 @@ class Bench:
         Every call takes the next set of buffers. What is slow in a round is not timed again.
         """
         found: dict[int, list[float]] = {number: [] for number in message["rounds"][0]}
+        pace = Pace(**message["pace"])
         slow: set[int] = set()
         for order in message["rounds"]:
             for number in order:
                 if number not in slow:
-                    found[number].append(self._slice(number, message["slice_ns"]))
-            usual = message["slow"] * found[0][-1]
+                    found[number].append(self._slice(number, pace))
+            usual = pace.slow * found[0][-1]
             slow |= {number for number, times in found.items() if times[-1] > usual}
         return {"ns": found}
 
@@ -73,10 +72,10 @@ class Bench:
         gc.collect()
         return {}
 
-    def _slice(self, number: int, slice_ns: int) -> float:
+    def _slice(self, number: int, pace: Pace) -> float:
         """Return ns a call over about so long, after warm-up."""
         call, sets, clock = self._calls[number], self._sets, time.perf_counter_ns
-        warm_until, calls, start = clock() + _WARM_NS, 0, clock()
+        warm_until, calls, start = clock() + pace.warm_ns, 0, clock()
         while True:
             call(*sets[calls % len(sets)])
             calls += 1
@@ -84,9 +83,9 @@ class Bench:
             if now > warm_until and calls >= len(sets):
                 break
         each = max(1.0, (now - start) / calls)
-        inner = max(1, math.ceil(_CLOCK_NS / each))
+        inner = max(1, math.ceil(pace.clock_ns / each))
         samples = []
-        for _ in range(max(3, math.ceil(slice_ns / each / inner))):
+        for _ in range(max(3, math.ceil(pace.slice_ns / each / inner))):
             start = clock()
             for at in range(inner):
                 call(*sets[(calls + at) % len(sets)])

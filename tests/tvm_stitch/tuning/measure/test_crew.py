@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -123,6 +123,14 @@ def test_what_is_slow_in_a_round_is_not_timed_again(monkeypatch):
     bench, calls = Bench(), []
     times = {0: 10.0, 1: 14.0, 2: 16.0}
     monkeypatch.setattr(bench, "_slice", lambda number, _ns: calls.append(number) or times[number])
-    told = bench.time({"rounds": [[1, 2, 0], [0, 2, 1]], "slice_ns": 1, "slow": 1.5})
+    told = bench.time({"rounds": [[1, 2, 0], [0, 2, 1]], "pace": asdict(Pace(slow=1.5))})
     assert told["ns"] == {0: [10.0, 10.0], 1: [14.0, 14.0], 2: [16.0]}
     assert calls == [1, 2, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "streams"), [(1, False), (500, False), (501, True), (9000, True)]
+)
+def test_what_leaves_the_caches_goes_through_buffers_that_fill_them_four_times(nbytes, streams):
+    sets = Pace().sets(nbytes, l3_bytes=1000)
+    assert (sets - 1) * nbytes >= 4000 if streams else sets == 1

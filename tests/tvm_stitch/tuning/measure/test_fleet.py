@@ -23,7 +23,7 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.tuning.log import DeviceKey
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.fleet import Fleet
-from tvm_stitch.tuning.measure.outcome import Pace
+from tvm_stitch.tuning.measure.outcome import Pace, Patience
 from tvm_stitch.tuning.measure.rpc_address import Address, NoTracker
 from tvm_stitch.tuning.measure.rpc_machine import Tracker
 from tvm_stitch.tuning.measure.subject import KernelSubject
@@ -119,7 +119,7 @@ def test_what_a_killed_server_had_is_measured_by_the_other(address, servers):
     made, rng = Candidates.of(softmax(), here), random.Random(5)
     space = (made.space.sample(rng) for _ in range(1000))
     wanted = [*dict.fromkeys(d for d in space if not isinstance(made.plan(d), str))][:40]
-    with Fleet(Tracker(address, KEY), TARGET, 1, device_key(here), PACE, join_s=60) as fleet:
+    with Fleet(Tracker(address, KEY), TARGET, 1, device_key(here), PACE) as fleet:
         fleet.take(KernelSubject(made), seed=1)
         assert len(fleet.crews) == 2
         first = fleet.measure(wanted[:4])
@@ -127,7 +127,7 @@ def test_what_a_killed_server_had_is_measured_by_the_other(address, servers):
         rest = fleet.measure(wanted[4:])
         assert len(fleet.crews) == 1
         ended(servers[1])
-        fleet._join_s = 1.0
+        fleet._patience = Patience(join=1.0)
         with pytest.raises(StitchError, match=r"has no server of zen\.4 that is free; start one"):
             fleet.measure(wanted[:1])
     assert [each.decisions for each in first + rest] == wanted
