@@ -19,7 +19,7 @@ from ..facts.products.register_tile import lanes_of, register_tile, runs_on
 from ..facts.transposed import lanes_across, sides
 from ..facts.vectors import lanes_for, vector_atom
 from ..facts.windows import window_of
-from ..legal.nests import refuse_register_tile, refuse_transposed, refuse_window
+from ..legal.nests import refuse_register_tile, refuse_sums, refuse_transposed, refuse_window
 from ..plan.forms import USUAL, Form
 from ..plan.kernel_plan import LoopNest, Phase
 from .products.epilogues import with_epilogues
@@ -158,7 +158,8 @@ def _finish(nest: _Nest, phase: Phase, device: Device, form: Form) -> LoopNest:
     apart = [d for d in phase.whole(dims) if any(d in guards.select_unrolled(n) for n in nodes)]
     beside = dims[-1 - len(apart) : -1] == tuple(apart) and not _sums_over(nodes, nest.vector)
     if lanes > 1 and apart and level == last and beside:
-        level = last - len(apart)
+        closer = LoopNest(nodes, dims, lanes, last - len(apart))
+        level = last if refuse_sums(closer, phase) else closer.strip_level
     if level < last and not any(n.reduced for n in nodes):
         lanes = min(lanes, device.vector_bytes // 4)
     return LoopNest(nodes, dims, lanes, level)

@@ -36,7 +36,7 @@ def _reasons(
     elif group.rows > 1:
         yield refuse_register_tile(group, phase)
     else:
-        yield _refuse_sums(group, phase)
+        yield refuse_sums(group, phase)
     if group.epilogue is not None:
         yield _refuse_epilogue(group, phase, space, vector_bytes)
 
@@ -97,7 +97,7 @@ def _refuse_order(group: LoopNest, phase: Phase, space: Space) -> str | None:
     return None
 
 
-def _refuse_sums(group: LoopNest, phase: Phase) -> str | None:
+def refuse_sums(group: LoopNest, phase: Phase) -> str | None:
     """Return why a nest of single rows can't keep its accumulators where they have to be."""
     if group.flattened_outer is not None:
         return "rows run on in register tiles alone"

@@ -84,6 +84,32 @@ def test_positions_told_apart_are_right_where_a_tile_has_some_of_them():
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("combine", [te.max, te.sum])
+@pytest.mark.parametrize("across", [False, True])
+def test_positions_told_apart_are_right_where_windows_reduce_over_them(combine, across):
+    """A pooling behind minimal filtering, whose even and odd pixels are other sums."""
+    x = te.placeholder((8, 50, 128), "float32", "x")
+
+    def pixel(i: te.Var, j: te.Var, c: te.Var) -> te.Expr:
+        odd = (i if across else j) % 2
+        return tirx.Select(tirx.EQ(odd, 0), x[i, j, c] * 2.0, te.exp(x[i, j, c]))
+
+    made = te.compute(x.shape, pixel, "made")
+    down, along = te.reduce_axis((0, 2), "down"), te.reduce_axis((0, 2), "along")
+
+    def pooled(i: te.Var, j: te.Var, c: te.Var) -> te.Expr:
+        return combine(made[i * 2 + down, j * 2 + along, c], axis=[down, along])
+
+    func = te.create_prim_func([x, te.compute((4, 25, 128), pooled, "out")])
+    given = random(8, 50, 128)
+    _, got = result_of(func, given, shape=(4, 25, 128), tiles=2, least_tiles=1)
+    wide = given.astype("float64")
+    odd = np.arange(8)[:, None, None] % 2 if across else np.arange(50)[None, :, None] % 2
+    windows = np.where(odd == 0, wide * 2, np.exp(wide)).reshape(4, 2, 25, 2, 128)
+    expected = windows.max((1, 3)) if combine is te.max else windows.sum((1, 3))
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("size", [3, 4, 5, 8])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_rows_that_one_loop_of_taps_leaves_out_are_left_out_by_the_next(size, stride):
