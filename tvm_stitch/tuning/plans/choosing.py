@@ -9,13 +9,13 @@ from dataclasses import replace
 from relay_passes.fusion.stitch_ops import Planner
 from relay_passes.graph.fusion_plan import FusionPlan, execution_order, homes
 from relay_passes.graph.group import Group
-from relay_passes.graph.legality import has_outer_path
 from relay_passes.graph.op_graph import OpGraph, OpNode
 from tir_schedules.backend import backend
 from tir_schedules.device import Device
 from tir_schedules.fuel import spend
 
 from ..log import DeviceKey, Log, PlanChoice
+from .legality import refuse_groups
 from .partition import from_json, grouped, kernel_nodes, partition_of
 from .regions import candidates, is_plain, workload_of_groups
 
@@ -41,7 +41,7 @@ class ChoosingPlanner:
             parts = self._parts(found, choice, home)
             if parts is not None and spend("PlanOfLog", *_names(found)):
                 made |= {found[0]: parts, **{group: [] for group in found[1:]}}
-                home |= {node: part for part in parts for node in part.nodes}
+                home |= homes(parts)
                 self.taken += 1
         if not made:
             return plan
@@ -68,8 +68,7 @@ class ChoosingPlanner:
         if partition is None or partition == partition_of(found):
             return None
         parts = grouped(nodes, partition)
-        inside = ChainMap({node: part for part in parts for node in part.nodes}, home)
-        if any(has_outer_path(part, part, inside) for part in parts):
+        if refuse_groups(parts, ChainMap(homes(parts), home)) is not None:
             return None
         refuse = backend(self._device).refuse
         several = (part for part in parts if len(part.nodes) > 1)

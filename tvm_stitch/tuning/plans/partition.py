@@ -1,4 +1,8 @@
-"""How the ops of a part of a graph are grouped, by their places in program order, as JSON."""
+"""How the ops of a part of a graph are grouped, by their places in program order, as JSON.
+
+An op in several groups is computed in each of them, and its result, once all that read it have it
+for themselves, is never in memory.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ Partition = tuple[tuple[int, ...], ...]
 
 def kernel_nodes(groups: Sequence[Group]) -> list[OpNode]:
     """Return the ops of groups that are calls of kernels, in program order."""
-    nodes = (node for group in groups for node in group.nodes if node.op_class != "alias")
+    nodes = {node: None for group in groups for node in group.nodes if node.op_class != "alias"}
     return sorted(nodes, key=lambda node: node.index)
 
 
@@ -25,8 +29,34 @@ def partition_of(groups: Sequence[Group]) -> Partition:
 
 
 def grouped(nodes: Sequence[OpNode], partition: Partition) -> list[Group]:
-    """Return the groups that a partition makes of ops in program order."""
-    return [Group([nodes[place] for place in part]) for part in partition]
+    """Return the groups that a partition makes of ops in program order.
+
+    An op is at home in the first of its groups, in others it is a copy.
+    """
+    inside = [{nodes[place] for place in part} for part in partition]
+    homes: dict[OpNode, int] = {}
+    for number, members in enumerate(inside):
+        for node in members:
+            homes.setdefault(node, number)
+    made = []
+    for number, members in enumerate(inside):
+        copies = frozenset(node for node in members if homes[node] != number)
+        own = (node for node in members - copies if _is_unread(node, inside))
+        unread = frozenset(tensor for node in own for tensor in node.outputs)
+        ordered = sorted(members, key=lambda node: node.index)
+        made.append(Group(ordered, copies=copies, unread=unread))
+    return made
+
+
+def _is_unread(node: OpNode, inside: Sequence[set[OpNode]]) -> bool:
+    """Return whether all that read an op which is computed several times have it in their group."""
+    if node.escapes or sum(node in members for members in inside) < 2:
+        return False
+    return all(
+        any(reader in members for members in inside)
+        and all(node in members for members in inside if reader in members)
+        for reader in node.consumers
+    )
 
 
 def to_json(partition: Partition) -> str:
@@ -34,11 +64,20 @@ def to_json(partition: Partition) -> str:
 
 
 def from_json(text: str, count: int) -> Partition | None:
-    """Read what `to_json` wrote of `count` ops, None if it is no partition of these."""
+    """Read what `to_json` wrote of `count` ops, None if it groups other ops than these.
+
+    Each part has an op that none before it has.
+    """
     data = json.loads(text)
     if not isinstance(data, list) or not all(isinstance(part, list) for part in data):
         return None
-    places = [place for part in data for place in part]
-    if any(type(place) is not int for place in places) or sorted(places) != [*range(count)]:
+    if len(data) > count or any(type(place) is not int for part in data for place in part):
         return None
-    return tuple(sorted(tuple(sorted(part)) for part in data))
+    partition = tuple(sorted(tuple(sorted(part)) for part in data))
+    seen: set[int] = set()
+    for part in partition:
+        members = set(part)
+        if len(members) < len(part) or members <= seen:
+            return None
+        seen |= members
+    return partition if seen == {*range(count)} else None

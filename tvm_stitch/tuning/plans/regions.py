@@ -1,4 +1,4 @@
-"""Parts of a fusion plan that may be grouped otherwise: groups cut in two, neighbours as one.
+"""Parts of a fusion plan that may be grouped otherwise: cut in two, joined, with ops copied.
 
 The explorer's runners-up are what its judge, the evaluator, sees as hardly worse: nearer than it is
 off by, only a clock tells which is better.
@@ -20,6 +20,7 @@ from relay_passes.graph.op_graph import OpNode
 from tir_schedules.device import Device
 from tir_schedules.tuning.workload import Workload, workload_of
 
+from .copies import copied, readers_of
 from .partition import Partition, kernel_nodes, partition_of
 from .plan_policy import DEFAULT, PlanPolicy
 
@@ -53,7 +54,7 @@ def regions(plan: FusionPlan, device: Device, policy: PlanPolicy = DEFAULT) -> I
     Groups with ops that are copied, or with results that others compute again, are left as they
     are: to take such a copy back changes groups elsewhere.
     """
-    judge = _Judge(plan, device)
+    judge = _Judge(device)
     groups = [g for g in plan.groups if is_plain(g) and judge.ns(g) is not None]
     home = homes(plan.groups)
     alike: dict[Workload, list[Sequence[Group]]] = {}
@@ -61,7 +62,7 @@ def regions(plan: FusionPlan, device: Device, policy: PlanPolicy = DEFAULT) -> I
         alike.setdefault(workload_of_groups(found), []).append(found)
     for workload, (found, *more) in alike.items():
         planned_ns = sum(judge.ns(group) for group in found)
-        others = _cuts(found[0], judge) if len(found) == 1 else _joined(found, home, judge)
+        others = _cuts(found[0], judge) if len(found) == 1 else _regrouped(found, home, judge)
         near = [(p, ns - planned_ns) for p, ns in others]
         near = [(p, slower) for p, slower in near if abs(slower) <= policy.doubt * planned_ns]
         near.sort(key=lambda pair: pair[1])
@@ -75,8 +76,15 @@ def regions(plan: FusionPlan, device: Device, policy: PlanPolicy = DEFAULT) -> I
 def candidates(
     groups: Sequence[Group], home: Mapping[OpNode, Group]
 ) -> Iterator[tuple[Group, ...]]:
-    """Yield what may be grouped otherwise: each pair of neighbours, each group of several ops."""
-    yield from dict.fromkeys(_neighbours(groups, home))
+    """Yield what may be grouped otherwise.
+
+    Each pair of neighbours, each group with those that read an op of it, which they may copy, and
+    each group of several ops.
+    """
+    plain = set(groups)
+    shared = ((g, *readers) for g in groups for _, readers in readers_of(g, home))
+    shared = (found for found in shared if plain.issuperset(found))
+    yield from dict.fromkeys((*_neighbours(groups, home), *shared))
     yield from ((group,) for group in groups if len(kernel_nodes([group])) > 1)
 
 
@@ -92,8 +100,9 @@ def union(groups: Sequence[Group]) -> Group:
 class _Judge:
     """The planner's exact judge, which takes a group of one op whatever its template says."""
 
-    def __init__(self, plan: FusionPlan, device: Device) -> None:
-        self._exact = ExactJudge(FusionUnits(plan.groups), device, {})
+    def __init__(self, device: Device) -> None:
+        # No unit is asked for, and the groups of a plan that copies ops are none.
+        self._exact = ExactJudge(FusionUnits(()), device, {})
 
     def ns(self, group: Group) -> float | None:
         """Return what a group takes as one kernel, None if it is none of the template's."""
@@ -140,10 +149,13 @@ def _cuts(group: Group, judge: _Judge) -> Iterator[tuple[Partition, float]]:
             yield partition_of(parts), ns
 
 
-def _joined(
-    pair: Sequence[Group], home: dict[OpNode, Group], judge: _Judge
+def _regrouped(
+    found: Sequence[Group], home: dict[OpNode, Group], judge: _Judge
 ) -> Iterator[tuple[Partition, float]]:
-    """Yield two groups as one kernel, if that is legal."""
-    one = union_of((group.nodes[0] for group in pair), home)
+    """Yield two groups as one kernel, if that is legal, and with ops of the first copied."""
+    one = union_of((group.nodes[0] for group in found), home) if len(found) == 2 else None
     if one is not None and (ns := judge.ns(one)) is not None:
         yield partition_of([one]), ns
+    for partition, parts in copied(found, home):
+        if (ns := judge.total(parts)) is not None:
+            yield partition, ns

@@ -7,6 +7,7 @@ from random import Random
 from unittest import mock
 
 import numpy as np
+import onnx
 import pytest
 import tvm
 import zoo
@@ -33,6 +34,20 @@ from tvm_stitch.tuning.tasks import UNFUSED
 EVERY = PlanPolicy(doubt=1e9, runners_up=99, worth=0.0)
 HERE = device_key(device(2))
 MODEL = zoo.subgraph("squeeze_excite")
+
+
+def read_again() -> onnx.ModelProto:
+    """A condition of two inputs is counted, and read again by what comes behind a scan."""
+    g = zoo.graph.Graph("read_again")
+    shape = (64, 512)
+    x, y = g.input("x", shape), g.input("y", shape)
+    larger = g.op("Greater", x, y)
+    count = g.op("ReduceSum", g.op("Cast", larger, to=onnx.TensorProto.FLOAT), g.ints(1))
+    scanned = g.op("CumSum", count, g.ints(0))
+    g.output(
+        g.op("Exp", g.op("Neg", g.op("Where", larger, scanned, g.constant(0.5)))), "out", shape
+    )
+    return g.model()
 
 
 def subjects(model, policy: PlanPolicy = EVERY) -> list[RegionSubject]:
@@ -64,6 +79,25 @@ def test_every_alternative_computes_what_the_plan_does(seed):
             for one, other in zip(got, want, strict=True):
                 scale = np.abs(np.where(np.isfinite(other), other, 0.0)).max(initial=0.0)
                 np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5 * float(scale))
+
+
+def copies(found: list[RegionSubject]) -> list[tuple[RegionSubject, partition.Partition]]:
+    """Return the alternatives in which an op is computed more than once."""
+    pairs = ((s, a.partition) for s in found for a in s.region.alternatives)
+    return [(s, p) for s, p in pairs if sum(map(len, p)) > len({n for part in p for n in part})]
+
+
+def test_an_op_that_is_read_again_may_be_computed_again(log):
+    model = read_again()
+    ((subject, choice),) = copies(subjects(model))
+    for got, want in zip(*results(subject, [choice, subject.region.planned]), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    usual, _, want = kernels(model, log)
+    put(log, subject, partition.to_json(choice))
+    count, taken, got = kernels(model, log)
+    assert (count, taken) == (usual, 1)
+    for name, each in got.items():
+        np.testing.assert_allclose(each, want[name], rtol=1e-5, atol=1e-5)
 
 
 def test_alternatives_are_those_nearer_than_the_evaluator_is_off():
@@ -174,3 +208,22 @@ def test_a_choice_that_is_no_order_of_execution_is_left(log):
     middle = [[0, count - 1], [*range(1, count - 1)]]
     put(log, subject, partition.to_json(middle))
     assert kernels(MODEL, log)[1] == 0
+
+
+def drawn(count: int, rng: Random) -> str:
+    """Return parts of so many ops, each in one at least and each part with one of its own."""
+    parts = [{place} for place in range(count)]
+    for place in range(count):
+        for part in rng.sample(parts, rng.choice((0, 0, 1, 2))):
+            part.add(place)
+    return partition.to_json(tuple(sorted(tuple(sorted(part)) for part in parts)))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_ops_in_several_parts_are_right_or_left(log, seed):
+    model = read_again()
+    want, rng = kernels(model, log)[2], Random(seed)
+    for subject in subjects(model):
+        put(log, subject, drawn(1 + max(map(max, subject.region.planned)), rng))
+    for name, each in kernels(model, log)[2].items():
+        np.testing.assert_allclose(each, want[name], rtol=1e-5, atol=1e-5)
