@@ -101,6 +101,33 @@ def test_a_product_is_rounded_before_it_is_subtracted():
     assert not made.any()  # fused, it would be the rounding error
 
 
+@pytest.mark.parametrize("columns", [1, 3, 127])
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        lambda product, i, at: tirx.if_then_else(i >= 1, product, 0.0),
+        lambda product, i, at: tirx.if_then_else(at[i] >= 1, product, 0.0),
+        lambda product, i, at: tirx.Select(at[i] >= 1, product, tirx.const(0.0, "float32")),
+        lambda product, i, at: te.max(product, tirx.if_then_else(i >= 1, -1e30, product)),
+    ],
+    ids=["place", "branch", "select", "max"],
+)
+def test_a_product_that_is_chosen_is_rounded_before_it_is_added(chosen, columns):
+    third = tirx.const(1 / 3, "float32")
+    x, y = (te.placeholder((33, columns), "float32", name) for name in "xy")
+    at = te.placeholder((33,), "int32", "at")
+    out = te.compute(
+        x.shape, lambda i, j: chosen(x[i, j] * third, i, at) + y[i, j] * third * third, "out"
+    )
+    rng = np.random.default_rng(1)
+    one, other = (rng.normal(size=(33, columns)).astype(np.float32) for _ in range(2))
+    made = np.empty_like(one)
+    kernel = scheduled(te.create_prim_func([x, y, at, out]), sc.device(1))
+    run(kernel, one, other, np.arange(33, dtype=np.int32), made)
+    third = np.float32(1 / 3)
+    np.testing.assert_array_equal(made[1:], (one * third + other * third * third)[1:])
+
+
 def test_a_kernel_of_one_pass_asks_for_lines_ahead_when_its_input_is_not_in_l2():
     kernel = erf_of_quotient((256, 1024))
     cached = scheduled(kernel, replace(sc.device(1), l2_bytes=4 << 20))

@@ -26,6 +26,7 @@ _BOOLEAN = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "NE", "Bitwise
 _PRIM = frozenset(("if_then_else", "log2", "ceil", "clz"))  # registered as prim.*, not tirx.*
 _SMOOTH = frozenset(("call:tirx.erf", "call:tirx.tanh"))
 _BRANCH = "call:tirx.if_then_else"
+_CHOICES = frozenset((_BRANCH, "Select", "Max", "Min", NEVER_ABOVE_ZERO))
 INDEX = "int32"
 _LONG = 64  # operations, written out; TVM's simplifier takes minutes for some thousands of choices
 
@@ -173,20 +174,24 @@ def rounded(expr: Expr, value: ir.Expr) -> ir.Expr:
     A fused x * c - m, m the largest x * c as it was stored, is a little off 0: below it, perhaps,
     where a square root follows. So is a fused x * y + n, n the stored -x * y, which may come from
     another kernel. LLVM would fuse them in some loops and not in others: tiles of other sizes had
-    other bits. TVM writes -p as p * -1, which is rounded only if p is a product.
+    other bits. It adds to each side of a condition too, and so to a product that is one. TVM writes
+    -p as p * -1, which is rounded only if p is a product.
     """
-    product = next(f for f in expr.args if not _is_minus_one(f)) if _negated(expr) else expr
-    if not _is_product(product) or isinstance(value, tirx.FloatImm):
+    if not _may_be_product(expr) or isinstance(value, tirx.FloatImm):
         return value
     return tirx.call_llvm_pure_intrin(expr.dtype, "llvm.arithmetic.fence", value)
 
 
-def _is_product(expr: Expr) -> bool:
-    return isinstance(expr, Op) and expr.name == "Mul" and expr.dtype in ("float32", "float64")
-
-
-def _negated(expr: Expr) -> bool:
-    return _is_product(expr) and sum(map(_is_minus_one, expr.args)) == 1
+def _may_be_product(expr: Expr) -> bool:
+    """Return whether an expression is a product, or one of those that it is chosen of."""
+    if not isinstance(expr, Op) or expr.dtype not in ("float32", "float64"):
+        return False
+    if expr.name in _CHOICES:
+        return any(map(_may_be_product, expr.args))
+    if expr.name != "Mul":
+        return False
+    factors = [f for f in expr.args if not _is_minus_one(f)]
+    return len(factors) != 1 or _may_be_product(factors[0])
 
 
 def _is_minus_one(expr: Expr) -> bool:
