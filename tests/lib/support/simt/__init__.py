@@ -1,0 +1,1 @@
+"""CUDA C++ on a CPU: the kernels that TVM generates, with threads as fibers."""
