@@ -17,7 +17,7 @@ def kernel(body: str, threads: int = 64, blocks: int = 1, made: str = "int") -> 
     """Return a kernel that writes `made` out[] of int x[], its thread being t of block b."""
     head = f'extern "C" __global__ void f(int* __restrict__ x_ptr, {made}* __restrict__ out_ptr) {{'
     lines = [head, "int t = threadIdx.x, b = blockIdx.x;", body, "}"]
-    return Simulated("\n".join(lines), "f", (blocks, 1, 1), (threads, 1, 1), ("x", "out"))
+    return Simulated("\n".join(lines), (blocks, 1, 1), (threads, 1, 1), ("x", "out"))
 
 
 def given(count: int = 64) -> np.ndarray:
@@ -142,6 +142,52 @@ def test_threads_that_never_meet_are_told(body, says):
     made = kernel(body)
     with pytest.raises(SimulationError, match=says):
         made.run([given()], [given()], 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("out_ptr[t] = x_ptr[t + 1];", "an array has no element 64 in line 3"),
+        ("out_ptr[t - 1] = x_ptr[t];", "an array has no element -1 in line 3"),
+        ("__shared__ int s_ptr[63];\ns_ptr[t] = x_ptr[t];", "an array has no element 63 in line 4"),
+        ("*(int4*)(out_ptr + t) = *(int4*)(x_ptr + 0);", "no vector begins at element"),
+    ],
+    ids=["load", "store", "shared", "vector"],
+)
+def test_what_is_outside_of_an_array_is_told(body, says):
+    with pytest.raises(SimulationError, match=says):
+        kernel(body).run([given()], [given()], 0)
+
+
+@pytest.mark.parametrize(
+    ("index", "loads", "sectors"),
+    [("t", 2, 8), ("t * 8", 2, 64), ("t / 32", 2, 2), ("t + 1", 2, 10), ("t ^ 1", 2, 8)],
+)
+def test_sectors_that_a_warp_asks_for_are_counted(index, loads, sectors):
+    made = kernel(f"out_ptr[t] = x_ptr[{index}];")
+    made.run([given(512)], [given()], 0, counting=True)
+    read, written = made.counts("x"), made.counts("out")
+    assert (read.loads, read.loaded, read.stores) == (loads, sectors, 0)
+    assert (written.stores, written.stored, written.least_stored, written.loads) == (2, 8, 8, 0)
+
+
+@pytest.mark.parametrize(
+    ("index", "turns"),
+    [("t", 1), ("t * 2", 2), ("t * 32", 32), ("t * 33", 1), ("0", 1), ("t / 2", 1)],
+)
+def test_banks_of_shared_memory_that_meet_are_counted(index, turns):
+    body = f"__shared__ int s_ptr[1056];\ns_ptr[{index}] = t;\n__syncthreads();\nout_ptr[t] = 1;"
+    made = kernel(body, threads=32)
+    made.run([given()], [given()], 0, counting=True)
+    assert (made.counts("s").stored, made.counts("s").least_stored) == (turns, 1)
+
+
+def test_vectors_of_shared_memory_go_by_a_quarter_of_a_warp():
+    body = "__shared__ int s_ptr[128];\n*(int4*)(s_ptr + t * 4) = *(int4*)(x_ptr + t * 4);"
+    made = kernel(f"{body}\nout_ptr[t] = s_ptr[t];", threads=32)
+    made.run([given(128)], [given(32)], 0, counting=True)
+    assert (made.counts("s").stored, made.counts("s").least_stored) == (4, 4)
+    assert (made.counts("x").loads, made.counts("x").loaded) == (1, 16)
 
 
 def test_two_axes_of_threads_and_of_blocks():

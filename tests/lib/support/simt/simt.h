@@ -69,6 +69,12 @@ class Block {
   dim3 size() const { return size_; }
   unsigned draw(unsigned below) { return std::uniform_int_distribution<unsigned>(0, below - 1)(rng_); }
 
+  // Ends the kernel: a thread did what it must not.
+  void stop(const char* what, long long number, int line) {
+    fail(what, number, "in line", line, "");
+    wait(Waits::kDone, line);
+  }
+
   void wait(Waits waits, int line, unsigned mask = 0) {
     Thread& own = *now_;
     own.waits = waits;
@@ -102,7 +108,7 @@ class Block {
     if (!able.empty()) {
       now_ = &threads_[able[draw(able.size())]];
       swapcontext(&scheduler_, &now_->context);
-      return true;
+      return failure_.empty();
     }
     return meet_lanes() || converge() || meet_block();
   }
@@ -243,9 +249,10 @@ inline unsigned ballot(unsigned mask, int predicate, int line) {
 
 }  // namespace simt
 
+#include "memory.h"
+
 // Shared variables of all kernels lie side by side, so that they can be poisoned.
 #define __shared__ static __attribute__((section("simt_shared")))
-#define SIMT_DYNAMIC_SHARED
 #define __global__
 #define __device__ static
 #define __host__
@@ -262,13 +269,13 @@ inline unsigned ballot(unsigned mask, int predicate, int line) {
 #define __activemask() simt::converged(__LINE__)
 #define SIMT_LANE static_cast<int>(simt::block->now().lane)
 #define __shfl_sync(mask, value, lane, width) \
-  simt::shuffled(mask, value, SIMT_LANE / (width) * (width) + (lane) % (width), width, __LINE__)
+  simt::shuffled(mask, simt::value_of(value), SIMT_LANE / (width) * (width) + (lane) % (width), width, __LINE__)
 #define __shfl_down_sync(mask, value, by, width) \
-  simt::shuffled(mask, value, SIMT_LANE + static_cast<int>(by), width, __LINE__)
+  simt::shuffled(mask, simt::value_of(value), SIMT_LANE + static_cast<int>(by), width, __LINE__)
 #define __shfl_up_sync(mask, value, by, width) \
-  simt::shuffled(mask, value, SIMT_LANE - static_cast<int>(by), width, __LINE__)
+  simt::shuffled(mask, simt::value_of(value), SIMT_LANE - static_cast<int>(by), width, __LINE__)
 #define __shfl_xor_sync(mask, value, by, width) \
-  simt::shuffled(mask, value, SIMT_LANE ^ static_cast<int>(by), width, __LINE__)
+  simt::shuffled(mask, simt::value_of(value), SIMT_LANE ^ static_cast<int>(by), width, __LINE__)
 #define __ballot_sync(mask, predicate) simt::ballot(mask, predicate, __LINE__)
 #define __any_sync(mask, predicate) (simt::ballot(mask, predicate, __LINE__) != 0)
 #define __all_sync(mask, predicate) (simt::ballot(mask, predicate, __LINE__) == (mask))

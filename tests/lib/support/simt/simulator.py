@@ -22,16 +22,27 @@ from tvm.target import Target
 
 from tvm_stitch.runtime import link
 
+from .source import kernel_of, translated
+
 _HERE = Path(__file__).parent
 _AXES = [f"{kind}Idx.{axis}" for kind in ("block", "thread") for axis in "xyz"]
-_DYNAMIC = re.compile(r"extern __shared__\s+(?:alignas\(\d+\)\s+)?([\w ]+?)\s+(\w+)\[\];")
-_KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(")
 _BARRIER = "__syncthreads();"
-_MOST_SHARED = 227 << 10  # bytes of a block: sm_90
 
 
 class SimulationError(Exception):
-    """Threads that never meet; the message says where."""
+    """Threads that never meet, or an access outside of an array; the message says where."""
+
+
+class Counts(ctypes.Structure):
+    """What warps asked of an array: requests, and the sectors of 32 bytes that they moved.
+
+    Of shared memory the turns that its banks took. `least_*` are those of lanes side by side.
+    """
+
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in ("loads", "stores", "loaded", "stored", "least_loaded", "least_stored")
+    ]
 
 
 @dataclass(frozen=True)
@@ -39,12 +50,17 @@ class Simulated:
     """One kernel of CUDA C++, how it is launched, and the buffers it takes by their names."""
 
     source: str
-    name: str
     grid: tuple[int, ...]
     threads: tuple[int, ...]
     buffers: tuple[str, ...]
 
-    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], seed: int) -> None:
+    def run(
+        self,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        seed: int,
+        counting: bool = False,
+    ) -> None:
         """Write `outputs`, which begin as NaN, of a PrimFunc's parameters in their order.
 
         Raises: SimulationError.
@@ -52,12 +68,21 @@ class Simulated:
         for array in outputs:
             array.view(np.uint8)[...] = 0xFF
         given = dict(zip(self.buffers, (*inputs, *outputs), strict=True))
-        pointers = [given[name].ctypes.data for name in self._parameters()]
-        arguments = (ctypes.c_void_p * len(pointers))(*pointers)
+        arrays = [given[name.removesuffix("_ptr")] for _, name in kernel_of(self.source)[1]]
+        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        counts = (ctypes.c_size_t * len(arrays))(*(array.size for array in arrays))
         sizes = [(ctypes.c_uint * 3)(*size) for size in (self.grid, self.threads)]
-        failed = _built(self.source, self.name).simt_run(arguments, *sizes, ctypes.c_uint(seed))
+        run = _built(self.source).simt_run
+        failed = run(pointers, counts, *sizes, ctypes.c_uint(seed), ctypes.c_bool(counting))
         if failed is not None:
             raise SimulationError(failed.decode())
+
+    def counts(self, name: str) -> Counts:
+        """Return what the last run that was counting asked of an array. Raises: KeyError."""
+        found = Counts()
+        if not _built(self.source).simt_counts(name.encode(), ctypes.byref(found)):
+            raise KeyError(name)
+        return found
 
     def without_barrier(self, number: int) -> Simulated:
         """Return the kernel without one of its barriers. Raises: IndexError if it has fewer."""
@@ -69,39 +94,19 @@ class Simulated:
     def barriers(self) -> int:
         return self.source.count(_BARRIER)
 
-    def _parameters(self) -> list[str]:
-        """Return the names of the buffers that the kernel takes, in its order."""
-        found = re.search(rf"\b{self.name}\(([^)]*)\)\s*\{{", self.source)
-        return [each.split()[-1].removesuffix("_ptr") for each in found[1].split(",")]
-
 
 @functools.lru_cache(maxsize=64)
-def _built(source: str, name: str) -> ctypes.CDLL:
+def _built(source: str) -> ctypes.CDLL:
     """Return the library of a kernel; its file is gone once it is loaded."""
-    text = re.sub(r"__shared__\s+(alignas\(\d+\))", r"\1 __shared__", source)
-    dynamic = {name: kind for kind, name in _DYNAMIC.findall(text)}
-    text = _DYNAMIC.sub("", text)
-    arrays = [f"alignas(1024) static {k} {n}[{_MOST_SHARED}];" for n, k in dynamic.items()]
-    poison = "".join(f"std::memset({n}, simt::kPoison, sizeof {n});" for n in dynamic)
-    parameters = re.search(rf"\b{name}\(([^)]*)\)\s*\{{", text)[1].split(",")
-    types = [each.replace("__restrict__", "").rsplit(maxsplit=1)[0] for each in parameters]
-    call = ", ".join(f"({kind})args[{n}]" for n, kind in enumerate(types))
-    lines = [
-        '#include "simt.h"',
-        *arrays,
-        f"#line 1\n{text}",
-        f"#define SIMT_CALL {name}({call});",
-        f"#define SIMT_POISON_DYNAMIC {poison}",
-        '#include "main.cc"',
-    ]
     with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
         path, library = Path(folder, "kernel.cc"), Path(folder, "kernel.so")
-        path.write_text("\n".join(lines))
+        path.write_text(translated(source))
         options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-fno-strict-aliasing"]
         folders = [f"-I{_HERE}", f"-I{_HERE / 'toolkit'}"]
         link.call_compiler(*options, *folders, str(path), "-o", str(library))
         loaded = ctypes.CDLL(str(library))
     loaded.simt_run.restype = ctypes.c_char_p
+    loaded.simt_counts.restype = ctypes.c_bool
     return loaded
 
 
@@ -112,14 +117,10 @@ def simulated(func: tirx.PrimFunc, arch: str = "sm_90") -> Simulated:
     with target:
         made = tvm.compile(mod, target=target)
     (device,) = made.mod.imports
-    source = device.inspect_source()
-    (name,) = dict.fromkeys(
-        re.findall(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(", source)
-    )
     extents = _extents(func)
     sizes = [extents.get(axis, 1) for axis in _AXES]
     names = tuple(param.name for param in func.params)
-    return Simulated(source, name, tuple(sizes[:3]), tuple(sizes[3:]), names)
+    return Simulated(device.inspect_source(), tuple(sizes[:3]), tuple(sizes[3:]), names)
 
 
 def _extents(func: tirx.PrimFunc) -> dict[str, int]:

@@ -19,11 +19,16 @@ SIMT_VECTORS(float, float)
 SIMT_VECTORS(double, double)
 SIMT_VECTORS(long long, longlong)
 
-template <typename A, typename B>
-constexpr auto min(A a, B b) { return a < b ? a : b; }
-template <typename A, typename B>
-constexpr auto max(A a, B b) { return a > b ? a : b; }
-inline float min(float a, float b) { return std::fmin(a, b); }  // as CUDA's: the other, if one is NaN
+#define SIMT_ORDER(type)                                     \
+  inline type min(type a, type b) { return a < b ? a : b; } \
+  inline type max(type a, type b) { return a > b ? a : b; }
+
+SIMT_ORDER(int)
+SIMT_ORDER(unsigned)
+SIMT_ORDER(long)
+SIMT_ORDER(unsigned long)
+// As CUDA's, these give the other number if one is NaN.
+inline float min(float a, float b) { return std::fmin(a, b); }
 inline float max(float a, float b) { return std::fmax(a, b); }
 inline double min(double a, double b) { return std::fmin(a, b); }
 inline double max(double a, double b) { return std::fmax(a, b); }

@@ -1,0 +1,68 @@
+"""CUDA C++ as TVM writes it, made C++ of this machine: arrays that know their bounds.
+
+float* __restrict__ x_ptr          -> simt::Array<float> x_ptr
+__shared__ float s_ptr[64];        -> the same, of memory of the block
+*(float4*)(x_ptr + n)              -> simt::vector<float4>(x_ptr + n)
+"""
+
+from __future__ import annotations
+
+import re
+
+_MOST_SHARED = 227 << 10  # bytes of a block: sm_90
+_KERNEL = re.compile(r"__global__ void\s+(?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\)\s*\{")
+_POINTER = re.compile(r"(\w+)\*\s+__restrict__ (\w+)")
+_SHARED = re.compile(r"__shared__ (?:alignas\(\d+\) )?(\w+) (\w+)\[(\d+)\];")
+_DYNAMIC = re.compile(r"extern __shared__ (?:alignas\(\d+\) )?(\w+) (\w+)\[\];")
+_VECTOR = re.compile(r"\*\((\w+)\*\)\(")
+_VOLATILE = re.compile(r"\(\(volatile \w+\*\)(\w+)\)\[")
+
+
+def kernel_of(source: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the name of the one kernel, and the type and name of each of its parameters."""
+    ((name, parameters),) = _KERNEL.findall(source)
+    return name, _POINTER.findall(parameters)
+
+
+def translated(source: str) -> str:
+    """Return the source, and in front of it the memory that its blocks share."""
+    name, parameters = kernel_of(source)
+    text, shared = _VOLATILE.sub(r"\1[", source), []
+    for _, buffer in dict.fromkeys(_DYNAMIC.findall(text)):
+        shared.append(f"alignas(1024) __shared__ char simt_{buffer}[{_MOST_SHARED}];")
+        text = re.sub(rf"\(\((\w+)\*\){buffer}\)", rf"simt_view<\1>(simt_{buffer})", text)
+    text = _DYNAMIC.sub(r"auto \2 = simt_view<\1>(simt_\2);", text)
+    for kind, buffer, count in dict.fromkeys(_SHARED.findall(text)):
+        shared.append(f"alignas(64) __shared__ {kind} simt_{buffer}[{count}];")
+    text = _SHARED.sub(_block_array, text)
+    text = _POINTER.sub(r"simt::Array<\1> \2", _VECTOR.sub(r"simt::vector<\1>(", text))
+    call = ", ".join(_argument(n, kind, p) for n, (kind, p) in enumerate(parameters))
+    parts = [
+        '#include "simt.h"',
+        *shared,
+        _VIEW,
+        f"#line 1\n{text}",
+        f"#define SIMT_CALL {name}({call});",
+    ]
+    return "\n".join([*parts, '#include "main.cc"'])
+
+
+_VIEW = """template <typename T, size_t N> simt::Array<T> simt_view(char (&bytes)[N]) {
+  auto* memory = simt::memory_of("shared", simt::Memory::kShared);
+  return {reinterpret_cast<T*>(bytes), N / sizeof(T), memory};
+}"""
+
+
+def _block_array(found: re.Match) -> str:
+    kind, buffer, count = found.groups()
+    memory = f'simt::memory_of("{_plain(buffer)}", simt::Memory::kShared)'
+    return f"simt::Array<{kind}> {buffer}(simt_{buffer}, {count}, {memory});"
+
+
+def _argument(number: int, kind: str, name: str) -> str:
+    memory = f'simt::memory_of("{_plain(name)}", simt::Memory::kGlobal)'
+    return f"simt::Array<{kind}>(({kind}*)args[{number}], counts[{number}], {memory})"
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix("_ptr")
