@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import ml_dtypes  # noqa: F401  NumPy knows bfloat16 by it
 import numpy as np
 import pytest
 from tvm import s_tir, te, tirx
@@ -188,6 +189,33 @@ def test_vectors_of_shared_memory_go_by_a_quarter_of_a_warp():
     made.run([given(128)], [given(32)], 0, counting=True)
     assert (made.counts("s").stored, made.counts("s").least_stored) == (4, 4)
     assert (made.counts("x").loads, made.counts("x").loaded) == (1, 16)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_halves_are_vectors_of_128_bits_and_rounded(dtype):
+    x = te.placeholder((3, 1024), dtype, "x")
+
+    def point(i: te.Var, j: te.Var) -> te.Expr:
+        larger = te.max(x[i, j] * x[i, j], x[i, 0]).astype("float32")
+        return (te.exp(x[i, j].astype("float32")) + larger).astype(dtype)
+
+    schedule = s_tir.Schedule(te.create_prim_func([x, te.compute(x.shape, point, "out")]))
+    row, column = schedule.get_loops(schedule.get_sblock("out"))
+    _, threads, eight = schedule.split(column, [None, 64, 8])
+    schedule.bind(row, "blockIdx.x")
+    schedule.bind(threads, "threadIdx.x")
+    schedule.vectorize(eight)
+    made = simulated(schedule.mod["main"])
+    numbers = np.random.default_rng(2).normal(size=(3, 1024)).astype(dtype)
+    got = np.empty_like(numbers)
+    made.run([numbers], [got], 0, counting=True)
+    squares = (numbers.astype("float32") ** 2).astype(dtype).astype("float32")
+    larger = np.maximum(squares, numbers[:, :1].astype("float32"))
+    wanted = (np.exp(numbers.astype("float32")) + larger).astype(dtype)
+    error = np.abs(got.astype("float64") - wanted.astype("float64"))
+    assert (error <= np.abs(wanted.astype("float64")) * 2.0**-7).all()
+    assert (error == 0).mean() > 0.99
+    assert (made.counts("out").stores, made.counts("out").stored) == (12, 3 * 1024 * 2 // 32)
 
 
 def test_two_axes_of_threads_and_of_blocks():

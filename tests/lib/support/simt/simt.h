@@ -253,8 +253,11 @@ inline unsigned ballot(unsigned mask, int predicate, int line) {
 
 // Shared variables of all kernels lie side by side, so that they can be poisoned.
 #define __shared__ static __attribute__((section("simt_shared")))
+#define __CUDA_ARCH__ 900
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
 #define __global__
-#define __device__ static
+#define __device__
 #define __host__
 #define __forceinline__ inline
 #define __restrict__

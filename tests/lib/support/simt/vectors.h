@@ -18,6 +18,7 @@ SIMT_VECTORS(unsigned, uint)
 SIMT_VECTORS(float, float)
 SIMT_VECTORS(double, double)
 SIMT_VECTORS(long long, longlong)
+SIMT_VECTORS(unsigned long long, ulonglong)
 
 #define SIMT_ORDER(type)                                     \
   inline type min(type a, type b) { return a < b ? a : b; } \

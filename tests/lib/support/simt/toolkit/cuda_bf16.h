@@ -1,0 +1,2 @@
+// What TVM's CUDA source includes; halves.h has what it names.
+#include "../halves.h"
