@@ -103,7 +103,7 @@ def _models(names: list[str]) -> Iterator[tuple[str, Callable[[], onnx.ModelProt
         if sizes := re.fullmatch(r"(\d+)x(\d+)x(\d+)", name):
             yield name, Product("product", *map(int, sizes.groups())).model
             continue
-        if name in MODELS:
+        if name in zoo.MODELS:
             yield name, partial(zoo.model, name)
             continue
         for size, shape in zoo.bench_shapes(name).items():
@@ -162,7 +162,7 @@ def summary(record: dict) -> str:
     """Return the geometric means of the models' ratios and of the subgraphs'."""
     found = []
     for what, whole in (("models", True), ("subgraphs", False)):
-        ratios = [r["ratio"] for r in record["rows"] if (r["name"] in MODELS) == whole]
+        ratios = [r["ratio"] for r in record["rows"] if (r["name"] in zoo.MODELS) == whole]
         if ratios:
             mean = math.exp(statistics.mean(map(math.log, ratios)))
             found.append(f"{len(ratios)} {what}: {mean:.3f} in the mean, lowest {min(ratios):.3f}")
