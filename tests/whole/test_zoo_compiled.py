@@ -9,6 +9,7 @@ import tvm_stitch
 from tir_schedules import host
 from tir_schedules.device import cpu as device
 from tir_schedules.device import profile
+from tvm_stitch.build import Request, lower
 
 BOUND = 1e-4  # max difference over max magnitude
 QUICK = ("crnn_like", "mlp_1", "mha_1", "mha_2")  # check_all.py compares the bytes of all of them
@@ -30,6 +31,12 @@ def test_a_small_model_gives_what_onnx_runtime_gives(name):
     for output, expected in zip(session.get_outputs(), session.run(None, feeds), strict=True):
         error = np.abs(got[output.name].astype(np.float64) - expected).max()
         assert error < BOUND * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_decisions_for_a_model_of_full_size_are_legal(name):
+    """Those that are not end the test, as all tests: support/illegal_defaults."""
+    lower(Request(zoo.model(name), "znver4", threads=2))
 
 
 @pytest.mark.parametrize("name", QUICK)
