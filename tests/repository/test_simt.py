@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tvm import s_tir, te, tirx
 
+from support.simt.serial import run_serial
 from support.simt.simulator import Simulated, SimulationError, simulated
 
 ORDERS = 20
@@ -62,6 +63,14 @@ def test_what_tvm_makes_is_right_in_any_order(columns, threads):
     made = simulated(rows_over_their_sums(columns, threads))
     assert (made.grid, made.threads) == ((5, 1, 1), (threads, 1, 1))
     assert all(is_right(made, columns, seed) for seed in range(ORDERS))
+
+
+@pytest.mark.parametrize(("columns", "threads"), [(2, 32), (250, 128), (999, 256)])
+def test_loops_of_one_thread_compute_the_same(columns, threads):
+    x = np.random.default_rng(3).uniform(1, 2, (5, columns)).astype("float32")
+    out = np.full_like(x, np.nan)
+    run_serial(rows_over_their_sums(columns, threads), x, out)
+    np.testing.assert_allclose(out, x / x.sum(1, dtype="float64", keepdims=True), rtol=1e-5)
 
 
 def test_without_a_barrier_that_is_needed_numbers_are_wrong_in_some_order():
