@@ -9,7 +9,6 @@ from typing import Any
 
 from tvm import tirx
 
-from relay_passes.fusion.stitch_ops import Planner
 from tir_schedules.decision_source import DEFAULT, TUNED, Decided, using
 from tir_schedules.device import Device
 from tir_schedules.kernel_ir.stage import Kernel
@@ -18,14 +17,14 @@ from tir_schedules.tuning.candidates import Candidates
 from .log import Log, Trial
 from .log.fingerprint import device_key
 from .model.kept import model_of
-from .plans.choosing import ChoosingPlanner
+from .plans.choosing import ChoosingSource
 from .policy import POLICY, ReusePolicy
 from .records import carried_of, decisions_of, features_of
 
 NEAR, LEARNT = "near", "learnt"
 
 
-class LogSource:
+class LogSource(ChoosingSource):
     """What a log tells of kernels and of fusion plans, for any device that it is asked about.
 
     In a `with`, all that is fused and scheduled asks it:
@@ -35,7 +34,7 @@ class LogSource:
     """
 
     def __init__(self, log: Log) -> None:
-        self._log = log
+        super().__init__(log)
         self._reuse: dict[Device, Reuse] = {}
         self._told: dict[tuple[Device, str], Decided] = {}
         self._entered = ExitStack()
@@ -63,9 +62,6 @@ class LogSource:
                 self._reuse[device] = Reuse(self._log, device)
             self._told[key] = self._reuse[device].decide(candidates)
         return self._told[key]
-
-    def planner(self, usual: Planner, device: Device) -> Planner:
-        return ChoosingPlanner(usual, self._log, device_key(device), device.deciding())
 
     def about(self, device: Device) -> str:
         """Return what of the log is of a device: other devices' trials decide nothing."""

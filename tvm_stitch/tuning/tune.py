@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tir_schedules.decision_source import using
 from tvm_stitch.build import Request
 
 from ..errors import StitchError
@@ -18,12 +19,13 @@ from .measure.crew import Crew
 from .measure.fleet import Fleet
 from .measure.rpc_machine import Tracker
 from .model.kept import keep, model_of
+from .plans.choosing import ChoosingSource
 from .plans.model_regions import regions_of
 from .plans.plan_session import PlanSession
 from .policy import POLICY
 from .session import Budget, Session
 from .table import describe, render, render_plans
-from .tasks import UNFUSED, Tasks, tasks_in
+from .tasks import UNFUSED, Tasks, tasks_in, tasks_of
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,12 @@ class Asked:
 def tune(asked: Asked, told: Callable[[Session | PlanSession], None]) -> str:
     """Return a table of what was found; `told` hears of each batch. Raises: StitchError.
 
-    Parts of the fusion plan come first: of kernels of another plan trials are of less use.
+    Parts of the fusion plan come first: kernels are those of the plan that is chosen.
     """
     start = time.monotonic()
     with Log.open(asked.log, create=True) as log:
-        model = lowered_model(Request(asked.model, **asked.options))
+        request = Request(asked.model, **asked.options)
+        model = lowered_model(request)
         found = tasks_in(model)
         if not found.tasks:
             raise StitchError(asked.model, "has no kernel of our templates", "compile it as it is")
@@ -56,6 +59,9 @@ def tune(asked: Asked, told: Callable[[Session | PlanSession], None]) -> str:
         with _measuring(asked.tracker, found) as crew:
             plans = PlanSession(parts, log, crew, device, asked.seed, told)
             plans.run(*_share(asked.trials, asked.seconds))
+            if log.regroups(device.key):
+                with using(ChoosingSource(log)):
+                    found = tasks_of(request)
             shared = (log, crew, found.target, found.device, gains, asked.seed, told)
             session = Session(found.tasks, *shared)
             session.interrupted = plans.interrupted

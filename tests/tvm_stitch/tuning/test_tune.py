@@ -9,9 +9,21 @@ import onnx
 import pytest
 import zoo
 
+from support.tuning.models import read_again
+from tir_schedules.decision_source import using
+from tvm_stitch.build import Request
 from tvm_stitch.cli import main
 from tvm_stitch.cli.options import parse_seconds
-from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.log import Log, PlanChoice
+from tvm_stitch.tuning.log.fingerprint import device_key
+from tvm_stitch.tuning.lowered_model import lowered_model
+from tvm_stitch.tuning.plans import partition
+from tvm_stitch.tuning.plans.choosing import ChoosingSource
+from tvm_stitch.tuning.plans.model_regions import regions_of
+from tvm_stitch.tuning.plans.plan_policy import PlanPolicy
+from tvm_stitch.tuning.tasks import UNFUSED, tasks_in, tasks_of
+
+EVERY = PlanPolicy(doubt=1e9, runners_up=99, worth=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +46,30 @@ def test_a_model_is_tuned_and_tuned_further(model, tmp_path, capsys):
             trials.append([each for each in kept.trials() if each.error is None])
     assert len(trials[1]) > len(trials[0]) >= 4
     assert all(each.features for each in trials[1])
+
+
+def test_the_kernels_of_the_plan_that_is_chosen_are_tuned(tmp_path, capsys):
+    """Greater is computed by both of its readers, which is another kernel than is planned."""
+    path, where = tmp_path / "read_again.onnx", tmp_path / "tuning.db"
+    onnx.save(read_again(), path)
+    request = Request(path, threads=1)
+    made = lowered_model(request)
+    planned = {task.candidates.workload.key for task in tasks_in(made).tasks}
+    parts = regions_of(made.lowered.stages[UNFUSED], made.lowered.target, made.device, EVERY)
+    (part,) = (part for part in parts if len(part.region.groups) == 2)
+    copied = part.region.alternatives[0].partition
+    key, graph = device_key(made.device), part.region.workload.key
+    with Log.open(where, create=True) as log:
+        choice = PlanChoice("0" * 32, graph, key.key, partition.to_json(copied), 1.0, 2.0, 0.0)
+        log.add_choices([key], [choice])
+        with using(ChoosingSource(log)):
+            chosen = {task.candidates.workload.key for task in tasks_of(request).tasks}
+    asked = ["tune", str(path), "--log", str(where), "--threads", "1", "--seed", "1"]
+    assert main([*asked, "--trials", "8"]) == 0
+    assert "all kernels: " in capsys.readouterr().out
+    with Log.open(where) as log:
+        tuned = {trial.workload for trial in log.trials()}
+    assert tuned and tuned <= chosen and tuned - planned
 
 
 @pytest.mark.parametrize(

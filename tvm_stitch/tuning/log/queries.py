@@ -71,6 +71,12 @@ def choice(graph: str, device: str) -> Select:
     return select(CHOICES).where(of_both).order_by(*_best_first(CHOICES)).limit(1)
 
 
+def regrouped(device: str) -> Select:
+    """How many choices of a device are no planned groups."""
+    of_device = (CHOICES.c.device == device) & (CHOICES.c.ns < CHOICES.c.default_ns)
+    return select(func.count()).select_from(CHOICES).where(of_device)
+
+
 def _best_first(table: Table) -> tuple:
     lucky = [table.c.runs < SURE] if "runs" in table.c else []
     return *lucky, table.c.ns / table.c.default_ns, table.c.created, table.c.uid

@@ -105,6 +105,11 @@ class Log:
         """Return the choice of the largest gain; of equal ones the oldest."""
         return next(self._read(PlanChoice, queries.choice(graph, device)), None)
 
+    def regroups(self, device: str) -> bool:
+        """Return whether a choice of a device is other groups than are planned."""
+        with self._database.reading() as connection:
+            return connection.scalar(queries.regrouped(device)) > 0
+
     def workloads(self) -> Iterator[Workload]:
         return self._read(Workload, queries.every(WORKLOADS))
 

@@ -7,7 +7,6 @@ from random import Random
 from unittest import mock
 
 import numpy as np
-import onnx
 import pytest
 import tvm
 import zoo
@@ -17,6 +16,7 @@ from relay_passes.fusion.planner import StitchPlanner
 from relay_passes.transform import StitchOps
 from support.blocks.networks import random_network
 from support.tuning.kernels import device
+from support.tuning.models import read_again
 from tvm_stitch import pipeline
 from tvm_stitch.build import Request
 from tvm_stitch.tuning.log import Log, PlanChoice
@@ -34,20 +34,6 @@ from tvm_stitch.tuning.tasks import UNFUSED
 EVERY = PlanPolicy(doubt=1e9, runners_up=99, worth=0.0)
 HERE = device_key(device(2))
 MODEL = zoo.subgraph("squeeze_excite")
-
-
-def read_again() -> onnx.ModelProto:
-    """A condition of two inputs is counted, and read again by what comes behind a scan."""
-    g = zoo.graph.Graph("read_again")
-    shape = (64, 512)
-    x, y = g.input("x", shape), g.input("y", shape)
-    larger = g.op("Greater", x, y)
-    count = g.op("ReduceSum", g.op("Cast", larger, to=onnx.TensorProto.FLOAT), g.ints(1))
-    scanned = g.op("CumSum", count, g.ints(0))
-    g.output(
-        g.op("Exp", g.op("Neg", g.op("Where", larger, scanned, g.constant(0.5)))), "out", shape
-    )
-    return g.model()
 
 
 def subjects(model, policy: PlanPolicy = EVERY) -> list[RegionSubject]:
