@@ -75,7 +75,10 @@ class ApplyStitchSchedules:
             if isinstance(plan, str):
                 logger.debug("%s: %s", name, plan)
                 self.declined[name] = plan
-                scheduled = by.fallback(func)
+                found = None if source is None or is_out() else source.scheduled(func, device)
+                if found is not None:
+                    self.decided[name] = found
+                scheduled = by.fallback(func if found is None else found.decisions)
             else:
                 spend("schedule", name)
                 self.plans[name] = plan

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -36,13 +36,26 @@ class Decided:
 
 
 class DecisionSource(Protocol):
-    """What knows kernels better than the cost model."""
+    """What knows kernels better than the cost model. One that knows a part inherits the rest."""
 
     def decide(self, func: tirx.PrimFunc, kernel: Kernel, device: Device) -> Decided | None:
         """Return what to run a kernel by, decisions that have a plan; None: as by default."""
+        return None
+
+    def scheduled(self, func: tirx.PrimFunc, device: Device) -> Decided | None:
+        """Return what the template declines as others schedule it, a PrimFunc; None: as it is."""
+        return None
+
+    def form(self, op: str, forms: Sequence[str], device: Device) -> str:
+        """Return the form that an op takes, of those that it may take; the first is the usual one.
+
+        `op` tells what it computes of which shapes and dtypes.
+        """
+        return forms[0]
 
     def planner(self, usual: Any, device: Device) -> Any:
         """Return the planner of fusions to use in place of the `usual` one."""
+        return usual
 
 
 _CURRENT: ContextVar[DecisionSource | None] = ContextVar("source", default=None)
@@ -56,6 +69,18 @@ def using(source: DecisionSource) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(before)
+
+
+def chosen_form(op: str, forms: Sequence[str], device: Device) -> str:
+    """Return the form that an op takes in this context, the first if nothing tells.
+
+    Raises: ValueError if a source names one that the op may not take.
+    """
+    source = current()
+    found = forms[0] if source is None else source.form(op, forms, device)
+    if found not in forms:
+        raise ValueError(f"{op} takes one of the forms {', '.join(forms)}, not {found}")
+    return found
 
 
 def current() -> DecisionSource | None:

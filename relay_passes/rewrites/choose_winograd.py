@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tvm import relax, te
 
 from tir_schedules.analysis.kernel_facts import summarize
 from tir_schedules.backend import backend
+from tir_schedules.decision_source import chosen_form
 from tir_schedules.device import Device
 from tir_schedules.kernel_ir.expr import dtype_bytes
 
@@ -25,6 +26,7 @@ from .winograd import FOUR, TAPS, TWO, Filtering
 
 logger = logging.getLogger("tvm_stitch.fusion")
 
+FORMS = {"direct": None, "filtered by 2": TWO, "filtered by 4": FOUR}
 
 # All that the form of a convolution depends on: the key of its weight, its image, its window.
 Site = tuple[object, tuple[int, ...], Window]
@@ -42,8 +44,9 @@ def choose_winograd(
 
     Between two of its calls the model reads all of its weights: a direct one comes from the level
     of memory that holds them as they are, a transformed one from that which holds them transformed.
+    What a log knows better (tir_schedules.decision_source) is asked for each of them.
     """
-    device = device.deciding()
+    given, device = device, device.deciding()
     calls = [call for func in graphs for call in _convolutions(func, weights)]
     plan_ns = functools.cache(functools.partial(_plan_ns, device))
     stored_ns = held_ns = _read_ns(weights.total_bytes, device)
@@ -55,8 +58,25 @@ def choose_winograd(
         grown = sum(weights.bytes_of(key) * (by.terms**2 / TAPS**2 - 1) for key, by in kernels)
         grown_ns = _read_ns(weights.total_bytes + grown, device)
         if grown_ns <= held_ns:
-            return chosen
+            return _as_told(calls, forms, given)
         held_ns = grown_ns
+
+
+def _as_told(
+    calls: list[relax.Call], forms: Mapping[Site, Filtering | None], device: Device
+) -> dict[Site, Filtering]:
+    """Return the convolutions that are filtered, of `forms` by default, if nothing tells better."""
+    told: dict[Site, Filtering] = {}
+    for call in calls:
+        at = convolution.window(call)
+        site = site_of(call, at)
+        able = [n for n, by in FORMS.items() if by is None or not refuse_winograd(call, by, device)]
+        able.sort(key=lambda name: FORMS[name] is not forms[site])
+        image, kernel = map(shape_of, call.args)
+        op = f"{call.op.name} {image} {kernel} {call.args[1].ty.dtype} {at}"
+        if (by := FORMS[chosen_form(op, able, device)]) is not None:
+            told[site] = by
+    return told
 
 
 def refuse_winograd(call: relax.Call, by: Filtering, device: Device) -> str | None:

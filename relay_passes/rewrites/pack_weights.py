@@ -19,6 +19,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
 from tir_schedules.backend import backend, current_device
+from tir_schedules.decision_source import chosen_form
 from tir_schedules.device import PAGE_BYTES, Device
 from tir_schedules.fuel import is_out, spend
 from tir_schedules.kernel_ir.expr import dtype_bytes
@@ -34,6 +35,8 @@ from .transposed_channels_first import convolve_exactly, multiplies_zeros
 from .transposed_convolution import convolve_transposed, gathers, refuse_transposed
 from .weights import Weights, is_product, key_of, pack_alike, shape_of
 from .winograd import Filtering, convolve_guarded, convolve_winograd
+
+PRODUCT_FORMS = ("panels", "rows")
 
 
 @tvm.transform.module_pass(opt_level=0, name="PackWeights")
@@ -164,9 +167,12 @@ class _Packer(relax.PyExprMutator):
         if len(shape_of(right)) < 2:
             return call  # a vector has no panels
         several = _rows(x, right) >= self._policy.several
-        prepared = self._prepares and self._weights.holds(right) and several
-        pays = known or prepared or _pays(x, right, self._policy)
-        return self._product(call, x, right) if pays else call
+        held = known or (self._prepares and self._weights.holds(right) and several)
+        forms = PRODUCT_FORMS if held or _pays(x, right, self._policy) else PRODUCT_FORMS[::-1]
+        kind = "weight" if held else "each run's"
+        op = f"{call.op.name} {shape_of(x)} {shape_of(right)} {right.ty.dtype} {kind}"
+        chosen = chosen_form(op, forms, self._device)
+        return self._product(call, x, right) if chosen == PRODUCT_FORMS[0] else call
 
     def _product(self, call: relax.Call, x: relax.Expr, weight: relax.Expr) -> relax.Call:
         *batch, depth, columns = shape_of(weight)

@@ -12,7 +12,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule as ms
 from tvm.target import Target
 
-from ..decision_source import TUNED, Decided
+from ..decision_source import TUNED, Decided, DecisionSource
 from ..decisions import DecisionsError
 from ..device import Device
 from ..kernel_ir.stage import Kernel
@@ -23,19 +23,15 @@ SAMPLE, ANNOTATE = "SampleCategorical", "Annotate"
 logger = logging.getLogger("tvm_stitch.schedule")
 
 
-class MetaScheduleSource:
+class MetaScheduleSource(DecisionSource):
     """Decides by the fastest record of a kernel for a target that has a plan on the device.
 
-    Traces are read and not replayed. A database's own lookup ignores the target
-    (apache/tvm#15549).
+    It knows of kernels alone. Traces are read and not replayed. A database's own lookup ignores
+    the target (apache/tvm#15549).
     """
 
     def __init__(self, database: ms.database.Database, target: Target) -> None:
         self._database, self._target = database, target
-
-    def planner(self, usual: Any, _device: Device) -> Any:
-        """Return the usual planner: such a database knows of kernels alone."""
-        return usual
 
     def decide(self, func: tirx.PrimFunc, kernel: Kernel, device: Device) -> Decided | None:
         module = workload_module(func)

@@ -6,17 +6,14 @@ from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tvm import tirx
-
 from relay_passes.fusion.stitch_ops import Planner
 from relay_passes.graph.fusion_plan import FusionPlan, execution_order, homes
 from relay_passes.graph.group import Group
 from relay_passes.graph.op_graph import OpGraph, OpNode
 from tir_schedules.backend import backend
-from tir_schedules.decision_source import Decided
+from tir_schedules.decision_source import DecisionSource
 from tir_schedules.device import Device
 from tir_schedules.fuel import spend
-from tir_schedules.kernel_ir.stage import Kernel
 
 from ..log import DeviceKey, Log, PlanChoice
 from ..log.fingerprint import device_key
@@ -25,14 +22,11 @@ from .partition import from_json, grouped, kernel_nodes, partition_of
 from .regions import candidates, is_plain, workload_of_groups
 
 
-class ChoosingSource:
+class ChoosingSource(DecisionSource):
     """What a log has chosen of fusion plans, for any device; kernels run by default."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-
-    def decide(self, func: tirx.PrimFunc, kernel: Kernel, device: Device) -> Decided | None:
-        return None
 
     def planner(self, usual: Planner, device: Device) -> Planner:
         return ChoosingPlanner(usual, self._log, device_key(device), device.deciding())
