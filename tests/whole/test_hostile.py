@@ -130,6 +130,15 @@ def cycle():
     return model(nodes, {"x": (FLOAT, [3])}, {"b": (FLOAT, None)})
 
 
+def turned(perm):
+    """Return a model that adds a constant of 2 x 3 with its axes in an order."""
+    nodes = [helper.make_node("Transpose", ["w"], ["t"], perm=perm),
+             helper.make_node("Add", ["x", "t"], ["y"])]  # fmt: skip
+    proto = model(nodes, {"x": (FLOAT, [3, 2])}, {"y": (FLOAT, None)}, {"w": array(2, 3)})
+    said = helper.make_tensor_value_info("t", FLOAT, [3, 2])
+    return edited(lambda m: m.graph.value_info.append(said), proto)
+
+
 def sized(op, *inputs, **attrs):
     """Return a model that makes 2**40 elements of the constant shape `s`."""
     nodes = [helper.make_node(op, [*inputs], ["h"], **attrs),
@@ -172,6 +181,10 @@ MODELS = {
     "input-beyond-memory": (one("Neg", "x", shape=(HUGE,)), "above 2147"),
     "input-of-most-bytes": (one("Neg", "x", shape=((1 << 63) - 1,) * 2), "above 2147"),
     "input-beyond-memory-together": (one("Neg", "x", shape=(HUGE >> 20,) * 2), "1024 GiB"),
+    "axes-of-a-constant-too-many": (turned([0, 2, 1]), "perm"),
+    "axes-of-a-constant-too-few": (turned([0]), "inputs do not fit"),
+    "axes-of-a-constant-twice": (turned([1, 1]), "perm"),
+    "axes-of-a-constant-outside": (turned([0, 2]), "perm"),
     "made-beyond-memory": (sized("ConstantOfShape", "s"), "1024 GiB"),
     "expanded-beyond-memory": (sized("Expand", "x", "s"), "1024 GiB"),
     "tiled-beyond-memory": (one("Tile", "x", "r", weights={"r": np.array([HUGE])}), "above 2147"),

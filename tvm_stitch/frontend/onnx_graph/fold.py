@@ -137,15 +137,22 @@ def _evaluate(
 
 def _layout_only(graph: Graph, node: onnx.NodeProto) -> np.ndarray | None:
     """Evaluate what moves or reshapes a weight without the evaluator's copies."""
-    data = graph.constants[node.input[0]] if has_input(node, 0) else None
-    attrs, known = attributes(node), graph.types[node.output[0]]
+    if not has_input(node, 0):
+        return None
+    data, attrs = graph.constants[node.input[0]], attributes(node)
+    known = graph.types[node.output[0]]
     match node.op_type:
         case "Identity":
             return data
-        case "Transpose":
+        case "Transpose" if _is_order(attrs.get("perm"), data.ndim):
             return np.ascontiguousarray(np.transpose(data, attrs.get("perm")))
         case "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" if data.nbytes == known.bytes:
             return data.reshape(known.shape)
         case "Cast" if data.dtype == known.dtype:
             return data
     return None
+
+
+def _is_order(perm: object, rank: int) -> bool:
+    """Return whether `perm` names each of so many axes once; None turns them all around."""
+    return perm is None or (isinstance(perm, list) and sorted(perm) == [*range(rank)])
