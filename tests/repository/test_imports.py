@@ -90,8 +90,8 @@ FLOORS = {
         "frontend.relax_graph", "frontend.torch_ops", "frontend",
         "verification.samples", "verification.operators", "verification",
         "profiling", "profiling.onnx_ops", "profiling.peers",
-        "tuning.log", "tuning.measure", "tuning.model", "tuning.refit", "tuning.plans", "tuning",
-        "cli",
+        "tuning.log", "tuning.measure", "tuning.model", "tuning.refit", "tuning.forms",
+        "tuning.plans", "tuning", "cli",
     ],
 }  # fmt: skip
 

@@ -21,6 +21,7 @@ from tvm_stitch.cli.options import (
 from tvm_stitch.errors import StitchError
 
 if TYPE_CHECKING:
+    from tvm_stitch.tuning.forms.form_session import FormSession
     from tvm_stitch.tuning.plans.plan_session import PlanSession
     from tvm_stitch.tuning.session import Session
 
@@ -80,7 +81,7 @@ class _Bar:
         if self._progress.live.is_started:
             self._progress.stop()
 
-    def show(self, session: Session | PlanSession) -> None:
+    def show(self, session: Session | PlanSession | FormSession) -> None:
         self._progress.start()  # not before: what goes wrong until then is one line
         gain = session.default_ns / session.ns
         elapsed = self._progress.tasks[0].elapsed or 0.0

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .plans.plan_policy import DEFAULT, PlanPolicy
+from .forms import form_policy
+from .forms.form_policy import FormPolicy
+from .plans import plan_policy
+from .plans.plan_policy import PlanPolicy
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class TuningPolicy:
     kernel: KernelPolicy = KernelPolicy()
     session: SessionPolicy = SessionPolicy()
     reuse: ReusePolicy = ReusePolicy()
-    plans: PlanPolicy = DEFAULT
+    plans: PlanPolicy = plan_policy.DEFAULT
+    forms: FormPolicy = form_policy.DEFAULT
 
 
 POLICY = TuningPolicy()

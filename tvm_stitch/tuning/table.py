@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .forms.form_session import FormSession
 from .model.training import Samples, held_out, trained
 from .plans.plan_session import PlanSession
 from .session import Session
@@ -29,6 +30,14 @@ def render(session: Session) -> str:
         f"fast, {session.trials} trials{ended}"
     )
     return "\n".join(lines)
+
+
+def render_forms(session: FormSession) -> str:
+    """Return how many ops of a model are better in another form."""
+    taken = "; ".join(f"{op}: {form}" for op, form in session.taken)
+    gain = session.default_ns / session.ns if session.ns else 1.0
+    better = f", the model {gain:.3f} times as fast by {taken}" if taken else ""
+    return f"forms: {len(session.measured)} ops measured, {len(session.taken)} better{better}"
 
 
 def render_plans(session: PlanSession) -> str:

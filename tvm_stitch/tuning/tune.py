@@ -12,6 +12,8 @@ from tir_schedules.decision_source import using
 from tvm_stitch.build import Request
 
 from ..errors import StitchError
+from .forms.choices import Asking
+from .forms.form_session import FormSession, ModelSubject
 from .log import Log
 from .log.fingerprint import device_key
 from .lowered_model import lowered_model
@@ -24,7 +26,7 @@ from .plans.model_regions import regions_of
 from .plans.plan_session import PlanSession
 from .policy import POLICY
 from .session import Budget, Session
-from .table import describe, render, render_plans
+from .table import describe, render, render_forms, render_plans
 from .tasks import UNFUSED, Tasks, tasks_in, tasks_of
 
 
@@ -41,41 +43,51 @@ class Asked:
     tracker: Tracker | None = None  # whose machines measure; without one this machine does
 
 
-def tune(asked: Asked, told: Callable[[Session | PlanSession], None]) -> str:
+def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], None]) -> str:
     """Return a table of what was found; `told` hears of each batch. Raises: StitchError.
 
-    Parts of the fusion plan come first: kernels are those of the plan that is chosen.
+    Forms of ops come first, then parts of the fusion plan: kernels are those of what is chosen.
     """
     start = time.monotonic()
     with Log.open(asked.log, create=True) as log:
-        request = Request(asked.model, **asked.options)
-        model = lowered_model(request)
+        request, chooses = Request(asked.model, **asked.options), ChoosingSource(log)
+        with using(asking := Asking(chooses)):
+            model = lowered_model(request)
         found = tasks_in(model)
         if not found.tasks:
             raise StitchError(asked.model, "has no kernel of our templates", "compile it as it is")
         device, threads = device_key(found.device), found.device.threads
-        parts = regions_of(model.lowered.stages[UNFUSED], found.target, found.device)
         gains = model_of(log, device, found.device.mcpu)
         with _measuring(asked.tracker, found) as crew:
+            subject = ModelSubject(asked.model, asked.options, found.device)
+            forms = FormSession(subject, asking.forms, log, crew, device, asked.seed, told)
+            if asked.tracker is None:  # the model's file is here
+                forms.run(*_share(asked, POLICY.forms.share))
+            if forms.taken:
+                with using(chooses):
+                    model = lowered_model(request)
+            parts = regions_of(model.lowered.stages[UNFUSED], found.target, found.device)
             plans = PlanSession(parts, log, crew, device, asked.seed, told)
-            plans.run(*_share(asked.trials, asked.seconds))
-            if log.regroups(device.key):
-                with using(ChoosingSource(log)):
+            if not forms.interrupted:
+                plans.run(*_share(asked, POLICY.plans.share))
+            if forms.taken or log.regroups(device.key):
+                with using(chooses):
                     found = tasks_of(request)
             shared = (log, crew, found.target, found.device, gains, asked.seed, told)
             session = Session(found.tasks, *shared)
-            session.interrupted = plans.interrupted
-            if not plans.interrupted:
-                session.run(_left(asked, plans.trials, start))
+            session.interrupted = forms.interrupted or plans.interrupted
+            if not session.interrupted:
+                session.run(_left(asked, forms.trials + plans.trials, start))
         samples = keep(log, device)
     head = f"{asked.model}: {len(found.tasks)} kernels, {threads} threads, --seed {asked.seed}"
-    told_of_plans = [render_plans(plans)] if plans.chosen else []
-    return "\n".join([head, *told_of_plans, render(session), describe(samples, asked.seed)])
+    lines = [head, *([render_forms(forms)] if forms.measured else [])]
+    lines += [render_plans(plans)] if plans.chosen else []
+    return "\n".join([*lines, render(session), describe(samples, asked.seed)])
 
 
-def _share(trials: int | None, seconds: float | None) -> tuple[int | None, float | None]:
-    """Return what of a budget is for plans."""
-    share = POLICY.plans.share
+def _share(asked: Asked, share: float) -> tuple[int | None, float | None]:
+    """Return a share of the trials and of the seconds."""
+    trials, seconds = asked.trials, asked.seconds
     return trials and int(share * trials), seconds and share * seconds
 
 

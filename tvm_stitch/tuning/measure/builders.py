@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,14 +12,37 @@ from tvm import tirx
 from tvm.target import Target
 
 from tir_schedules.backend import backend, device_of
+from tir_schedules.decision_source import using
 from tir_schedules.decisions import from_json
 from tvm_stitch import api
 from tvm_stitch.profiling.kernel_model import kernels_module
+from tvm_stitch.verification.judge import worst_of
+from tvm_stitch.verification.samples.inputs import random_inputs
 
 from .kernel_inputs import TensorSpec, kernel_inputs, kernel_outputs, random_arrays
+from .told_forms import ToldForms
 
 Call = Callable[..., Any]  # on the arrays that `arrays` returns
+MODEL_BOUND = 1e-4  # of the largest result
 _SCHEDULED = {"tirx.is_scheduled": True, "op_pattern": 8}
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64) if array.dtype.kind in "fV" else array
+
+
+def _worst(got: Sequence[np.ndarray], usual: Sequence[np.ndarray]) -> str | None:
+    """Return how results are not the usual ones, None if they are."""
+    dtypes = [str(array.dtype) for array in got]
+    worst = worst_of(got, [*map(widened, usual)], dtypes, lambda: iter(()))
+    return None if worst is None else str(worst)
+
+
+def _results(call: Call, tensors: Sequence[tvm.runtime.Tensor]) -> list[np.ndarray]:
+    """Return what a model gives."""
+    results = call(*tensors)
+    every = results if isinstance(results, tuple) else (results,)
+    return [tvm.runtime.from_dlpack(result).numpy() for result in every]
 
 
 class KernelBuilder:
@@ -54,6 +78,9 @@ class KernelBuilder:
             result.copyfrom(np.full(result.shape, 0xA5, np.uint8).astype(result.dtype))
         call(*tensors)
         return [result.numpy() for result in results]
+
+    def wrong(self, got: Sequence[np.ndarray], usual: Sequence[np.ndarray]) -> str | None:
+        return _worst(got, usual)
 
     def _library(self, kernels: Mapping[str, tirx.PrimFunc]) -> dict[int, Call]:
         """Build scheduled kernels as one library; return calls of them by their numbers."""
@@ -91,9 +118,47 @@ class RegionBuilder:
         return {}, calls
 
     def run(self, call: Call, tensors: Sequence[tvm.runtime.Tensor]) -> list[np.ndarray]:
-        results = call(*tensors)
-        every = results if isinstance(results, tuple) else (results,)
-        return [tvm.runtime.from_dlpack(result).numpy() for result in every]
+        return _results(call, tensors)
+
+    def wrong(self, got: Sequence[np.ndarray], usual: Sequence[np.ndarray]) -> str | None:
+        return _worst(got, usual)
 
 
-BUILDERS = {"kernel": KernelBuilder, "function": FunctionBuilder, "region": RegionBuilder}
+class ModelBuilder:
+    """Candidates are forms of a model's ops, the model compiled as they say."""
+
+    def __init__(self, message: Mapping[str, Any]) -> None:
+        self._path, self._options = message["path"], message["options"]
+        self._usual = api.compile(self._path, **self._options)
+
+    def arrays(self, seed: int) -> list[np.ndarray]:
+        return [*random_inputs(self._usual.meta, seed).values()]
+
+    def build(self, texts: Mapping[str, str]) -> tuple[dict[str, str], dict[int, Call]]:
+        calls: dict[int, Call] = {}
+        for number, text in texts.items():
+            forms = tuple((op, form) for op, form in json.loads(text))
+            with using(ToldForms(forms)):
+                made = api.compile(self._path, **self._options) if forms else self._usual
+            calls[int(number)] = made
+        return {}, calls
+
+    def run(self, call: Call, tensors: Sequence[tvm.runtime.Tensor]) -> list[np.ndarray]:
+        return _results(call, tensors)
+
+    def wrong(self, got: Sequence[np.ndarray], usual: Sequence[np.ndarray]) -> str | None:
+        """Return how results are not the usual ones; other forms round otherwise in each layer."""
+        for number, (one, other) in enumerate(zip(got, usual, strict=True)):
+            error = np.abs(widened(one) - widened(other)).max(initial=0.0)
+            most = np.abs(widened(other)).max(initial=0.0)
+            if not error <= MODEL_BOUND * most:
+                return f"result {number} is off by {error:.3g} of {most:.3g}"
+        return None
+
+
+BUILDERS = {
+    "kernel": KernelBuilder,
+    "function": FunctionBuilder,
+    "region": RegionBuilder,
+    "model": ModelBuilder,
+}

@@ -12,7 +12,6 @@ import numpy as np
 import tvm
 
 from tvm_stitch.profiling.answering import answer
-from tvm_stitch.verification.judge import worst_of
 
 from .builders import BUILDERS, Call
 from .outcome import Pace
@@ -44,10 +43,7 @@ class Bench:
         if number == 0:
             self._usual = got
             return {"wrong": None}
-        dtypes = [str(array.dtype) for array in got]
-        reference = [_widened(array) for array in self._usual]
-        worst = worst_of(got, reference, dtypes, lambda: iter(()))
-        return {"wrong": None if worst is None else str(worst)}
+        return {"wrong": self._builder.wrong(got, self._usual)}
 
     def time(self, message: dict) -> dict:
         """Return ns of a call for each candidate and round, each round in the order that is told.
@@ -92,10 +88,6 @@ class Bench:
             samples.append((clock() - start) / inner)
             calls += inner
         return statistics.median(samples)
-
-
-def _widened(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float64) if array.dtype.kind in "fV" else array
 
 
 def main(_name: str, *ends: str) -> None:

@@ -15,6 +15,7 @@ from tir_schedules.decision_source import DecisionSource
 from tir_schedules.device import Device
 from tir_schedules.fuel import spend
 
+from ..forms.choices import chosen
 from ..log import DeviceKey, Log, PlanChoice
 from ..log.fingerprint import device_key
 from .legality import refuse_groups
@@ -23,10 +24,13 @@ from .regions import candidates, is_plain, workload_of_groups
 
 
 class ChoosingSource(DecisionSource):
-    """What a log has chosen of fusion plans, for any device; kernels run by default."""
+    """What a log has chosen of forms and of fusion plans; kernels run by default."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
+
+    def form(self, op: str, forms: Sequence[str], device: Device) -> str:
+        return chosen(self._log, device_key(device).key, op, forms)
 
     def planner(self, usual: Planner, device: Device) -> Planner:
         return ChoosingPlanner(usual, self._log, device_key(device), device.deciding())

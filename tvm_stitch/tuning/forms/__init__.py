@@ -1,0 +1,1 @@
+"""Forms of products and convolutions tuned: a model with one of them otherwise, measured."""
