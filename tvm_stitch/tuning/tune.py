@@ -70,7 +70,7 @@ def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], Non
             plans = PlanSession(parts, log, crew, device, asked.seed, told)
             if not forms.interrupted:
                 plans.run(*_share(asked, POLICY.plans.share))
-            if forms.taken or log.regroups(device.key):
+            if log.regroups(device.key):
                 with using(chooses):
                     found = tasks_of(request)
             shared = (log, crew, found.target, found.device, gains, asked.seed, told)

@@ -16,14 +16,12 @@ from typing import Any
 from tir_schedules.device import Device
 
 from ..log import DeviceKey, Log, PlanChoice
-from ..log.trial import SURE
 from ..measure.crew import Crew
+from ..measure.measuring import CONFIRMING, Measuring
 from ..measure.outcome import Outcome, Pace
 from ..measure.told_forms import Forms
 from .choices import key_of
 from .form_policy import DEFAULT, FormPolicy
-
-_CONFIRMING = Pace(rounds=SURE)
 
 
 class ModelSubject:
@@ -46,10 +44,11 @@ class ModelSubject:
         return json.dumps(candidate)
 
 
-class FormSession:
+class FormSession(Measuring):
     """The ops of a model that may take several forms, and how far each is.
 
-    Ops of which the log has a choice are not measured again.
+    Ops of which the log has a choice are not measured again. Choices are in the log once all are
+    confirmed: Ctrl-C before leaves them to be measured anew.
     """
 
     def __init__(
@@ -63,23 +62,12 @@ class FormSession:
         told: Callable[[FormSession], None] = lambda _session: None,
         policy: FormPolicy = DEFAULT,
     ) -> None:
-        self._subject, self._log, self._crew = subject, log, crew
-        self._device, self._seed, self._told, self._policy = device, seed, told, policy
+        super().__init__(log, crew, device, seed, told)
+        self._subject, self._policy = subject, policy
         self._open = {op: able for op, able in forms.items() if self._is_open(op, able)}
         self.measured: set[str] = set()
         self.taken: Forms = ()
         self.ns = self.default_ns = 0.0
-        self.trials, self.interrupted = 0, False
-
-    def run(self, trials: int | None, seconds: float | None) -> None:
-        """Measure until so many trials or so much time are spent.
-
-        What was measured is in the log when Ctrl-C ends it.
-        """
-        try:
-            self._run(math.inf if trials is None else trials, seconds)
-        except KeyboardInterrupt:
-            self.interrupted = True
 
     def _run(self, trials: float, seconds: float | None) -> None:
         end = math.inf if seconds is None else time.monotonic() + seconds
@@ -92,7 +80,8 @@ class FormSession:
             for outcome in self._measure(batch):
                 ((op, _),) = outcome.decisions
                 self.measured.add(op)
-                if _gain(outcome) > max(self._policy.better, _gain(best.get(op))):
+                least = best[op].log_gain if op in best else self._policy.better
+                if outcome.log_gain > least:
                     best[op] = outcome
             if self.ns > 0.0:
                 self._told(self)
@@ -102,11 +91,12 @@ class FormSession:
 
     def _confirm(self, best: Mapping[str, Outcome]) -> None:
         """Take all that is better, or the best alone, if that is so for longer too."""
-        order = sorted(best.values(), key=_gain, reverse=True)
+        order = sorted(best.values(), key=lambda each: each.log_gain, reverse=True)
         every = tuple(pair for each in order for pair in each.decisions)
         candidates = dict.fromkeys((every, order[0].decisions))
-        found = max(self._measure([*candidates], _CONFIRMING), key=_gain)
-        if _gain(found) > self._policy.better:
+        outcomes = self._measure([*candidates], CONFIRMING)
+        found = max(outcomes, key=lambda each: each.log_gain)
+        if found.log_gain > self._policy.better:
             self.taken, self.ns, self.default_ns = found.decisions, found.ns, found.default_ns
 
     def _measure(self, candidates: list[Forms], pace: Pace | None = None) -> list[Outcome]:
@@ -118,9 +108,15 @@ class FormSession:
         return outcomes
 
     def _batches(self) -> Iterator[list[Forms]]:
-        every = [((op, form),) for op, able in self._open.items() for form in able[1:]]
-        for at in range(0, len(every), self._policy.batch):
-            yield every[at : at + self._policy.batch]
+        """Yield candidates: all forms of an op are in one batch, so that it is settled or open."""
+        batch: list[Forms] = []
+        for op, able in self._open.items():
+            batch += [((op, form),) for form in able[1:]]
+            if len(batch) >= self._policy.batch:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
 
     def _is_open(self, op: str, able: tuple[str, ...]) -> bool:
         return len(able) > 1 and self._log.choice(key_of(op), self._device.key) is None
@@ -139,9 +135,3 @@ class FormSession:
                     default_ns=self.default_ns,
                     created=time.time(),
                 )
-
-
-def _gain(outcome: Outcome | None) -> float:
-    """Return the gain in powers of two; what failed gains nothing."""
-    failed = outcome is None or outcome.ns is None
-    return -math.inf if failed else math.log2(outcome.gain)

@@ -72,7 +72,7 @@ def choice(graph: str, device: str) -> Select:
 
 
 def regrouped(device: str) -> Select:
-    """How many choices of a device are no planned groups."""
+    """How many choices of a device are other forms or groups than the usual."""
     of_device = (CHOICES.c.device == device) & (CHOICES.c.ns < CHOICES.c.default_ns)
     return select(func.count()).select_from(CHOICES).where(of_device)
 

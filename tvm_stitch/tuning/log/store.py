@@ -106,7 +106,7 @@ class Log:
         return next(self._read(PlanChoice, queries.choice(graph, device)), None)
 
     def regroups(self, device: str) -> bool:
-        """Return whether a choice of a device is other groups than are planned."""
+        """Return whether a choice of a device is other forms or groups than the usual."""
         with self._database.reading() as connection:
             return connection.scalar(queries.regrouped(device)) > 0
 

@@ -71,6 +71,11 @@ class Outcome:
         """How many times as fast as the default; 0 of what failed."""
         return 0.0 if self.ns is None else self.default_ns / self.ns
 
+    @property
+    def log_gain(self) -> float:
+        """The gain in powers of two; -inf of what failed."""
+        return -math.inf if self.ns is None else math.log2(self.gain)
+
 
 def worse(one: Outcome, other: Outcome) -> Outcome:
     """Return the outcome of two of the same decisions that gained less, of the runs of both."""

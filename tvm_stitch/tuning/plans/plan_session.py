@@ -9,15 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..log import DeviceKey, Log, PlanChoice
-from ..log.trial import SURE
 from ..measure.crew import Crew
 from ..measure.fleet import Fleet
-from ..measure.outcome import Outcome, Pace
+from ..measure.measuring import CONFIRMING, Measuring
 from .model_regions import RegionSubject
 from .partition import Partition, to_json
 from .plan_policy import DEFAULT, PlanPolicy
-
-_CONFIRMING = Pace(rounds=SURE)
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Chosen:
         return self.partition == self.subject.region.planned
 
 
-class PlanSession:
+class PlanSession(Measuring):
     """The regions of a model that are measured, and how far it is.
 
     Regions of which the log has a choice are not measured again. Each choice is in the log as soon
@@ -51,10 +48,9 @@ class PlanSession:
         told: Callable[[PlanSession], None] = lambda _session: None,
         policy: PlanPolicy = DEFAULT,
     ) -> None:
-        self._subjects, self._log, self._crew = subjects, log, crew
-        self._device, self._seed, self._told, self._policy = device, seed, told, policy
+        super().__init__(log, crew, device, seed, told)
+        self._subjects, self._policy = subjects, policy
         self.chosen: list[Chosen] = []
-        self.trials, self.interrupted = 0, False
 
     @property
     def default_ns(self) -> float:
@@ -65,16 +61,6 @@ class PlanSession:
     def ns(self) -> float:
         """What they take by what was chosen."""
         return sum(each.ns * each.subject.region.count for each in self.chosen)
-
-    def run(self, trials: int | None, seconds: float | None) -> None:
-        """Measure, largest regions first, until so many trials or so much time are spent.
-
-        What was measured is in the log when Ctrl-C ends it.
-        """
-        try:
-            self._run(math.inf if trials is None else trials, seconds)
-        except KeyboardInterrupt:
-            self.interrupted = True
 
     def _run(self, trials: float, seconds: float | None) -> None:
         end = math.inf if seconds is None else time.monotonic() + seconds
@@ -94,10 +80,10 @@ class PlanSession:
         self._crew.take(subject, self._seed)
         partitions = [each.partition for each in subject.region.alternatives]
         self.trials += len(partitions)
-        best = max(self._crew.measure(partitions), key=_gain)
-        if _gain(best) > self._policy.better:
-            (best,) = self._crew.measure([best.decisions], _CONFIRMING)
-        if _gain(best) > self._policy.better:
+        best = max(self._crew.measure(partitions), key=lambda each: each.log_gain)
+        if best.log_gain > self._policy.better:
+            (best,) = self._crew.measure([best.decisions], CONFIRMING)
+        if best.log_gain > self._policy.better:
             return Chosen(subject, best.decisions, best.ns, best.default_ns)
         default_ns = best.default_ns or subject.region.planned_ns
         return Chosen(subject, subject.default, default_ns, default_ns)
@@ -112,8 +98,3 @@ class PlanSession:
             default_ns=chosen.default_ns,
             created=time.time(),
         )
-
-
-def _gain(outcome: Outcome) -> float:
-    """Return the gain in powers of two; what failed gains nothing."""
-    return -math.inf if outcome.ns is None else math.log2(outcome.gain)

@@ -89,7 +89,7 @@ def test_what_is_faster_is_taken_together_and_not_measured_again(log, path):
     session, crew = tuned(log, saved, path, batch=2)
     assert dict(session.taken) == {"one": "b", "two": "c"}
     assert (session.ns, session.default_ns) == (70.0, 100.0)
-    assert [len(batch) for batch in crew.batches] == [2, 1, 2]
+    assert [len(batch) for batch in crew.batches] == [3, 2]
     assert chosen(log, HERE.key, "one", ALIKE["one"]) == "b"
     assert chosen(log, HERE.key, "two", ALIKE["two"]) == "c"
     assert chosen(log, "0" * 64, "two", ALIKE["two"]) == "a"
@@ -115,6 +115,21 @@ def test_where_nothing_is_faster_the_usual_forms_are_kept(log, path):
     assert not log.regroups(HERE.key)
     assert len(crew.batches) == 1
     assert not tuned(log, {}, path)[1].batches
+
+
+def test_ctrl_c_leaves_all_ops_to_be_measured_anew(log, path):
+    class Crew(FakeCrew):
+        def measure(self, candidates, pace=None):
+            if self.batches:
+                raise KeyboardInterrupt
+            return super().measure(candidates, pace)
+
+    subject, policy = ModelSubject(path, {}, device(2)), FormPolicy(batch=1)
+    crew = Crew({("one", "b"): 10.0})
+    session = FormSession(subject, ALIKE, log, crew, HERE, 1, policy=policy)
+    session.run(None, None)
+    assert session.interrupted and session.taken == ()
+    assert log.counts()["choices"] == 0
 
 
 def test_a_budget_ends_it(log, path):
