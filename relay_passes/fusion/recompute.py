@@ -6,7 +6,7 @@ own inputs are in memory anyway, and only if every reader takes its copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tir_schedules.analysis.kernel_facts import COMPUTE, LIGHT
 from tir_schedules.fuel import spend
@@ -30,6 +30,23 @@ def recompute(
 ) -> list[Group]:
     """Return the groups with cheap ops copied into their readers where that is predicted to pay."""
     return _Copies(graph, groups, exact, delta, policy).run()
+
+
+def copying_readers(node: OpNode, home: Mapping[OpNode, Group]) -> list[Group]:
+    """Return the other groups that read a node, if each may compute it again; else none.
+
+    What it reads must be in memory then, which is not looked at.
+    """
+    if node.op_class != LIGHT or refuse_node(node) or node.escapes or len(node.outputs) != 1:
+        return []
+    if any(c.op_class == "alias" for c in node.consumers):
+        return []
+    own = home[node]
+    if any(n.op_class == COMPUTE for n in own.nodes):
+        return []
+    others = (home[c] for c in node.consumers)
+    readers = list(dict.fromkeys(g for g in others if g is not own))
+    return readers if all(map(_takes_copies, readers)) else []
 
 
 class _Copies:
@@ -56,17 +73,10 @@ class _Copies:
 
     def _readers(self, node: OpNode) -> list[Group]:
         """Return the other groups that read a node which may be copied, none if it may not be."""
-        if node.op_class != LIGHT or refuse_node(node) or node.escapes or len(node.outputs) != 1:
+        readers = copying_readers(node, self._home)
+        if not readers or len(readers) > self._policy.readers or node.outputs[0] in self._pinned:
             return []
-        if any(c.op_class == "alias" for c in node.consumers):
-            return []
-        home = self._home[node]
-        if node.outputs[0] in self._pinned or any(n.op_class == COMPUTE for n in home.nodes):
-            return []
-        others = (self._home[c] for c in node.consumers)
-        readers = list(dict.fromkeys(g for g in others if g is not home))
-        able = len(readers) <= self._policy.readers and all(map(_takes_copies, readers))
-        return readers if able and all(map(self._in_memory, node.inputs)) else []
+        return readers if all(map(self._in_memory, node.inputs)) else []
 
     def _in_memory(self, tensor: Tensor) -> bool:
         maker = self._graph.maker(tensor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .group import Group
@@ -54,14 +54,14 @@ def execution_order(groups: Sequence[Group]) -> list[Group]:
     out: list[Group] = []
 
     def visit(group: Group) -> None:
-        stack = [(group, iter(_sources(group, home)))]
+        stack = [(group, iter(sources(group, home)))]
         done.add(group)
         while stack:
-            current, sources = stack[-1]
-            for source in sources:
+            current, left = stack[-1]
+            for source in left:
                 if source not in done:
                     done.add(source)
-                    stack.append((source, iter(_sources(source, home))))
+                    stack.append((source, iter(sources(source, home))))
                     break
             else:
                 out.append(current)
@@ -73,7 +73,8 @@ def execution_order(groups: Sequence[Group]) -> list[Group]:
     return out
 
 
-def _sources(group: Group, home: dict[OpNode, Group]) -> list[Group]:
+def sources(group: Group, home: Mapping[OpNode, Group]) -> list[Group]:
+    """Return the groups that a group reads of."""
     members = set(group.nodes)
     outside = (p for n in group.nodes for p in n.producers if p not in members)
     return list(dict.fromkeys(home[p] for p in outside))

@@ -1,15 +1,15 @@
 """Ops that each group which reads them may compute for itself, where the planner stores them.
 
-As relay_passes/fusion/recompute copies them, which does so where it is predicted to pay.
+relay_passes/fusion/recompute, which says what may be copied, does so where it is predicted to pay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from relay_passes.fusion.recompute import copying_readers
 from relay_passes.graph.group import Group
 from relay_passes.graph.op_graph import OpNode
-from tir_schedules.analysis.kernel_facts import COMPUTE, LIGHT
 
 from .legality import is_lost
 from .partition import Partition, kernel_nodes, partition_of
@@ -17,15 +17,8 @@ from .partition import Partition, kernel_nodes, partition_of
 
 def readers_of(group: Group, home: Mapping[OpNode, Group]) -> Iterator[tuple[OpNode, list[Group]]]:
     """Yield the ops of a group that others may copy, with the groups that read them."""
-    if any(node.op_class == COMPUTE for node in group.nodes):
-        return
     for node in group.nodes:
-        if node.op_class != LIGHT or node.escapes or len(node.outputs) != 1:
-            continue
-        if any(reader.op_class in (COMPUTE, "alias") for reader in node.consumers):
-            continue
-        others = dict.fromkeys(home[reader] for reader in node.consumers)
-        readers = [reader for reader in others if reader is not group]
+        readers = copying_readers(node, home)
         if readers and not is_lost(node, {node}, home):
             yield node, readers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
+from relay_passes.graph.fusion_plan import sources
 from relay_passes.graph.group import Group
 from relay_passes.graph.op_graph import OpNode
 
@@ -21,20 +22,15 @@ def refuse_groups(parts: Sequence[Group], home: Mapping[OpNode, Group]) -> str |
 def _reads_itself(part: Group, home: Mapping[OpNode, Group]) -> bool:
     """Return whether a value leaves a group and comes back into it through other kernels."""
     first, seen = part.nodes[0].index, set()
-    waiting = _sources(part, home)
+    waiting = sources(part, home)
     while waiting:
         group = waiting.pop()
         if group is part:
             return True
         if group not in seen and group.nodes[-1].index > first:
             seen.add(group)
-            waiting += _sources(group, home)
+            waiting += sources(group, home)
     return False
-
-
-def _sources(group: Group, home: Mapping[OpNode, Group]) -> list[Group]:
-    members = set(group.nodes)
-    return [home[p] for node in group.nodes for p in node.producers if p not in members]
 
 
 def is_lost(node: OpNode, members: Set[OpNode], home: Mapping[OpNode, Group]) -> bool:
