@@ -213,3 +213,13 @@ def test_any_ops_in_several_parts_are_right_or_left(log, seed):
         put(log, subject, drawn(1 + max(map(max, subject.region.planned)), rng))
     for name, each in kernels(model, log)[2].items():
         np.testing.assert_allclose(each, want[name], rtol=1e-5, atol=1e-5)
+
+
+def test_a_choice_that_computes_again_what_reads_nothing_in_memory_is_left(log):
+    """The sum, in the reader's kernel too, would read a cast that stays in its own."""
+    model = read_again()
+    (subject,) = (s for s in subjects(model) if len(s.region.groups) == 2)
+    (summed, *_), (first, *others) = (part[::-1] for part in subject.region.planned)
+    choice = (subject.region.planned[0], tuple(sorted((summed, first, *others))))
+    put(log, subject, partition.to_json(choice))
+    assert kernels(model, log)[1] == 0
