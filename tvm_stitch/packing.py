@@ -15,9 +15,6 @@ from tvm_stitch.frontend.to_relax import aligned
 from tvm_stitch.prepare import prepare_weights
 from tvm_stitch.steps import Step, Steps
 
-# Of the weights' bytes: with the folds' `DUPLICATE_SHARE` and the code, a file may have 20 % more.
-_PADDING_SHARE = 0.13
-
 
 def packed(
     model: ImportedModel,
@@ -26,7 +23,7 @@ def packed(
     steps: Steps | None = None,
 ) -> ImportedModel:
     """Return the model with convolutions channels last and weights in panels, for `device`."""
-    packing = _Packing(model)
+    packing = _Packing(model, policy.padding_share)
     mod = (steps or Steps()).run(packing.passes(device, policy), model.mod)
     weights = tuple(aligned(array) for array in packing.weights)
     return dataclasses.replace(model, mod=mod, weights=weights, prepared=packing.prepared)
@@ -35,8 +32,8 @@ def packed(
 class _Packing:
     """The passes that lay weights out, and the weights as they become."""
 
-    def __init__(self, model: ImportedModel) -> None:
-        self._inputs = len(model.inputs)
+    def __init__(self, model: ImportedModel, padding: float) -> None:
+        self._inputs, self._padding = len(model.inputs), padding
         self.weights, self.prepared = model.weights, ()
 
     def passes(self, device: Device, policy: LayoutPolicy) -> list[Step]:
@@ -50,7 +47,7 @@ class _Packing:
         ]
 
     def _fold(self, mod: IRModule) -> IRModule:
-        main, self.weights = fold_weights(mod["main"], self._inputs, self.weights, _PADDING_SHARE)
+        main, self.weights = fold_weights(mod["main"], self._inputs, self.weights, self._padding)
         others = {v: f for v, f in mod.functions_items() if v.name_hint != "main"}
         return IRModule({**others, "main": main})
 

@@ -15,7 +15,7 @@ from tvm import ir, relax
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
-from tir_schedules.analysis.limits import LEAST_LANES
+from tir_schedules.analysis.limits import LIMITS
 from tir_schedules.fuel import is_out, spend
 
 from ..graph.graph_functions import graph_functions
@@ -166,7 +166,7 @@ class _Carrier(relax.PyExprMutator):
         if not pack_alike(*call.args) or is_depthwise(call):
             return True
         made = shape_of(call.args[1])[0] // groups
-        return made < LEAST_LANES and set(map(int, call.attrs.strides)) == {1}
+        return made < LIMITS.least_lanes and set(map(int, call.attrs.strides)) == {1}
 
     def _pool(self, call: relax.Call) -> relax.Expr | None:
         attrs = call.attrs

@@ -19,8 +19,9 @@ from tir_schedules.decision_source import chosen_form
 from tir_schedules.device import Device
 from tir_schedules.kernel_ir.expr import dtype_bytes
 
+from ..policy import LayoutPolicy
 from . import convolution, winograd
-from .convolution import FEW_CHANNELS, SPATIAL, Window
+from .convolution import SPATIAL, Window
 from .weights import Weights, is_product, key_of, shape_of
 from .winograd import FOUR, TAPS, TWO, Filtering
 
@@ -38,9 +39,9 @@ def site_of(call: relax.Call, at: Window) -> Site:
 
 
 def choose_winograd(
-    graphs: list[relax.Function], weights: Weights, device: Device, worth: float
+    graphs: list[relax.Function], weights: Weights, device: Device, policy: LayoutPolicy
 ) -> dict[Site, Filtering]:
-    """Return the convolutions predicted to be `worth` times as fast, each with its tile.
+    """Return the convolutions predicted to be `winograd_worth` times as fast, each with its tile.
 
     Between two of its calls the model reads all of its weights: a direct one comes from the level
     of memory that holds them as they are, a transformed one from that which holds them transformed.
@@ -51,26 +52,27 @@ def choose_winograd(
     plan_ns = functools.cache(functools.partial(_plan_ns, device))
     stored_ns = held_ns = _read_ns(weights.total_bytes, device)
     while True:
-        choose = functools.partial(_choose, device, plan_ns, stored_ns, held_ns, worth)
+        choose = functools.partial(_choose, device, plan_ns, stored_ns, held_ns, policy)
         forms = {site_of(call, convolution.window(call)): choose(call) for call in calls}
         chosen = {site: by for site, by in forms.items() if by is not None}
         kernels = {(site[0], by) for site, by in chosen.items()}
         grown = sum(weights.bytes_of(key) * (by.terms**2 / TAPS**2 - 1) for key, by in kernels)
         grown_ns = _read_ns(weights.total_bytes + grown, device)
         if grown_ns <= held_ns:
-            return _as_told(calls, forms, given)
+            return _as_told(calls, forms, given, policy.few_channels)
         held_ns = grown_ns
 
 
 def _as_told(
-    calls: list[relax.Call], forms: Mapping[Site, Filtering | None], device: Device
+    calls: list[relax.Call], forms: Mapping[Site, Filtering | None], device: Device, few: int
 ) -> dict[Site, Filtering]:
     """Return the convolutions that are filtered, of `forms` by default, if nothing tells better."""
     told: dict[Site, Filtering] = {}
     for call in calls:
         at = convolution.window(call)
         site = site_of(call, at)
-        able = [n for n, by in FORMS.items() if by is None or not refuse_winograd(call, by, device)]
+        refused = (refuse_winograd(call, by, device, few) if by else None for by in FORMS.values())
+        able = [name for name, reason in zip(FORMS, refused, strict=True) if reason is None]
         able.sort(key=lambda name: FORMS[name] is not forms[site])
         image, kernel = map(shape_of, call.args)
         op = f"{call.op.name} {image} {kernel} {call.args[1].ty.dtype} {at}"
@@ -79,7 +81,7 @@ def _as_told(
     return told
 
 
-def refuse_winograd(call: relax.Call, by: Filtering, device: Device) -> str | None:
+def refuse_winograd(call: relax.Call, by: Filtering, device: Device, few: int) -> str | None:
     """Return why a convolution is not one that `by` computes, or None."""
     if call.op.name != "relax.nn.conv2d" or (at := convolution.window(call)) is None:
         return "not a channels-last 2-D convolution"
@@ -90,7 +92,7 @@ def refuse_winograd(call: relax.Call, by: Filtering, device: Device) -> str | No
     if {*at.strides, *at.dilation} != {1} or int(call.attrs.groups) != 1:
         return "strides, dilation or groups"
     lanes = backend(device).weights.lanes(channels, str(weight.ty.dtype), device)
-    if depth < FEW_CHANNELS or lanes is None:
+    if depth < few or lanes is None:
         return f"{depth} channels in, {channels} out fill no registers"
     made = winograd.out_sizes(tuple(shape_of(x)[1:3]), at)
     if any(n % by.size for n in made):
@@ -117,7 +119,7 @@ def _choose(
     plan_ns: Callable,
     stored_ns: float,
     held_ns: float,
-    worth: float,
+    policy: LayoutPolicy,
     call: relax.Call,
 ) -> Filtering | None:
     """Return the fastest form of a convolution, None if direct; `*_ns` is of a weight's byte."""
@@ -127,7 +129,7 @@ def _choose(
     bytes_ = math.prod(kernel) * dtype_bytes(dtype)
     times: dict[Filtering, float] = {}
     for by in (TWO, FOUR):
-        if (reason := refuse_winograd(call, by, device)) is not None:
+        if (reason := refuse_winograd(call, by, device, policy.few_channels)) is not None:
             logger.debug("minimal filtering by %d: %s", by.size, reason)
             continue
         read = held_ns * bytes_ * by.terms**2 / TAPS**2
@@ -136,7 +138,7 @@ def _choose(
     if best is None or times[best] == math.inf:
         return None
     direct = plan_ns(None, image, kernel, dtype, at) + stored_ns * bytes_
-    return best if direct >= worth * times[best] else None
+    return best if direct >= policy.winograd_worth * times[best] else None
 
 
 def _read_ns(total: float, device: Device) -> float:

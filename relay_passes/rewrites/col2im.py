@@ -14,17 +14,12 @@ from dataclasses import dataclass
 
 from tvm import relax, te, tirx
 
-from tir_schedules.analysis.limits import LEAST_LANES
+from tir_schedules.analysis.limits import LIMITS
 
+from ..policy import POLICY, LayoutPolicy
 from .convolution import Window
 from .transposed_convolution import Gather
 from .weights import shape_of
-
-# What a product costs that is stored and added, in lanes of a multiply-add. 64 to 3 channels by 4 x
-# 4 taps in steps of two take 45 us instead of 97, to 6 channels 74 instead of 100 (Zen 4).
-_ADDED = 8
-_MOST_TERMS = 128  # of a sum, which are emitted one by one
-_MOST_GROWTH = 2  # of the image, by the products that are stored
 
 
 @dataclass(frozen=True)
@@ -61,13 +56,19 @@ def taps_of_window(call: relax.Call, at: Window) -> tuple[Taps, ...] | None:
     return tuple(Taps(k, 1, step, (k - 1) * step - pad, n, True) for k, step, pad, n in axes)
 
 
-def shares_lanes(axes: Sequence[Taps], depth: int, outs: int) -> bool:
+def shares_lanes(
+    axes: Sequence[Taps], depth: int, outs: int, policy: LayoutPolicy = POLICY.layout
+) -> bool:
     """Return whether channels alone fill the lanes so badly that the sums cost less."""
     taps, terms = (math.prod(each) for each in zip(*((a.taps, a.terms) for a in axes), strict=True))
-    if outs >= LEAST_LANES or terms > _MOST_TERMS or taps * outs > _MOST_GROWTH * depth:
+    if (
+        outs >= LIMITS.least_lanes
+        or terms > policy.summed_taps
+        or taps * outs > policy.growth * depth
+    ):
         return False
-    together = max(taps * outs, LEAST_LANES) * depth + taps * outs * _ADDED
-    return together < taps * LEAST_LANES * depth
+    together = max(taps * outs, LIMITS.least_lanes) * depth + taps * outs * policy.added_lanes
+    return together < taps * LIMITS.least_lanes * depth
 
 
 def col2im(images: te.Tensor, outs: int, axes: Sequence[Taps]) -> te.Tensor:

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 
 from tvm import relax, te, tirx
 
-from tir_schedules.analysis.limits import MOST_TAPS
+from tir_schedules.analysis.limits import LIMITS
 
 SPATIAL = {"relax.nn.conv1d": 1, "relax.nn.conv2d": 2, "relax.nn.conv3d": 3}
 TRANSPOSED = {f"relax.nn.conv{rank}d_transpose": rank for rank in (1, 2, 3)}
 CHANNELS_FIRST = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 CHANNELS_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 KERNEL = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
-FEW_CHANNELS = 16
 
 
 @dataclass(frozen=True)
@@ -54,15 +53,15 @@ def window(call: relax.Call) -> Window | None:
     return Window(strides, dilation, padding[:rank], padding[rank:])
 
 
-def leaves_padding_out(x: relax.Expr, sizes: Sequence[int], at: Window) -> bool:
+def leaves_padding_out(x: relax.Expr, sizes: Sequence[int], at: Window, few: int) -> bool:
     """Return whether loops over the taps leave the padding out themselves.
 
-    Not of many taps or of one, and the few channels of a picture are laid out anew anyhow.
+    Not of many taps or of one, and a picture, of less than `few` channels, is laid out anew anyhow.
     """
     widths = zip(at.before, at.after, strict=True)
     taps = [size for size, width in zip(sizes, widths, strict=True) if any(width)]
-    few = int(x.ty.shape.values[-1]) < FEW_CHANNELS
-    return not taps or (not few and min(taps) > 1 and max(taps) <= MOST_TAPS)
+    picture = int(x.ty.shape.values[-1]) < few
+    return not taps or (not picture and min(taps) > 1 and max(taps) <= LIMITS.most_taps)
 
 
 def padded(builder: relax.BlockBuilder, x: relax.Expr, at: Window) -> tuple[relax.Expr, Window]:

@@ -17,8 +17,7 @@ from tir_schedules.kernel_ir.evaluate import NotEvaluable, evaluate, points
 from tir_schedules.kernel_ir.stage import Kernel
 
 from ..graph.graph_functions import graph_functions
-
-_POINTS = 256
+from ..policy import POLICY, LayoutPolicy
 
 
 @tvm.transform.module_pass(opt_level=0, name="FoldSmallConstants")
@@ -30,8 +29,11 @@ class FoldSmallConstants:
       -> lv1 = call_tir(where, (const(False), a, b))
     """
 
+    def __init__(self, policy: LayoutPolicy = POLICY.layout) -> None:
+        self._most = policy.folded_points
+
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
-        folder = _Folder(mod)
+        folder = _Folder(mod, self._most)
         for gvar, func in graph_functions(mod):
             folder.builder_.update_func(gvar, folder.visit_expr(func))
         return folder.builder_.get()
@@ -39,9 +41,9 @@ class FoldSmallConstants:
 
 @relax.expr_functor.mutator
 class _Folder(relax.PyExprMutator):
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, most: int) -> None:
         super().__init__(mod)
-        self._mod, self._kernels = mod, {}
+        self._mod, self._most, self._kernels = mod, most, {}
 
     def visit_call_(self, call: relax.Call) -> relax.Expr:
         call = self.visit_expr_post_order(call)
@@ -51,7 +53,11 @@ class _Folder(relax.PyExprMutator):
         if any(v is None for v in values) or not isinstance(call.ty, relax.TensorType):
             return call
         kernel = self._kernel(call.args[0])
-        if not isinstance(kernel, Kernel) or points(kernel) > _POINTS or len(kernel.outputs) != 1:
+        if (
+            not isinstance(kernel, Kernel)
+            or points(kernel) > self._most
+            or len(kernel.outputs) != 1
+        ):
             return call
         try:
             (result,) = evaluate(kernel, values)

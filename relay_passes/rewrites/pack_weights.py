@@ -85,7 +85,7 @@ class PackWeights:
         graphs = graph_functions(mod)
         functions = [func for _, func in graphs]
         weights = Weights(functions, self._numbers(mod))
-        filtered = choose_winograd(functions, weights, device, self._policy.winograd_worth)
+        filtered = choose_winograd(functions, weights, device, self._policy)
         packer = _Packer(mod, device, weights, filtered, self._prepares, self._policy)
         for gvar, func in graphs:
             packer.builder_.update_func(gvar, packer.visit_expr(func))
@@ -222,7 +222,7 @@ class _Packer(relax.PyExprMutator):
             x, at = convolution.padded(self.builder_, x, at)
         taps, groups = [number + 2 for number in range(len(sizes))], int(call.attrs.groups)
         axes = taps_of_window(call, at)
-        if groups == 1 and axes is not None and shares_lanes(axes, depth, channels):
+        if groups == 1 and axes is not None and shares_lanes(axes, depth, channels, self._policy):
             columns = self._panels.laid_out(weight, (channels, depth, math.prod(sizes)), (1, 2, 0))
             return self._columns(x, columns, axes)
         if convolution.is_depthwise(call):
@@ -245,7 +245,7 @@ class _Packer(relax.PyExprMutator):
             kernel = self._panels.laid_out(weight, blocks, order, edges)
             function = functools.partial(convolution.convolve, groups=groups)
             name = "convolve"
-        if not convolution.leaves_padding_out(x, sizes, at):
+        if not convolution.leaves_padding_out(x, sizes, at, self._policy.few_channels):
             x, at = convolution.padded(self.builder_, x, at)
 
         def compute(x: te.Tensor, kernel: te.Tensor) -> te.Tensor:
@@ -262,7 +262,7 @@ class _Packer(relax.PyExprMutator):
         at, groups = gathers(call), int(call.attrs.groups)
         depth, outs, *sizes = shape_of(weight)
         axes = taps_of_gathers(at)
-        if groups == 1 and shares_lanes(axes, depth, outs):
+        if groups == 1 and shares_lanes(axes, depth, outs, self._policy):
             columns = self._panels.laid_out(weight, (depth, outs, math.prod(sizes)), (0, 2, 1))
             return self._columns(x, columns, axes)
         lanes, extra = self._panels.lanes(outs, groups, str(weight.ty.dtype))

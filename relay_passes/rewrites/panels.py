@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import ir, relax, te
 
-from tir_schedules.analysis.limits import LEAST_LANES
+from tir_schedules.analysis.limits import LIMITS
 from tir_schedules.backend import backend
 from tir_schedules.device import Device
 
@@ -32,8 +32,8 @@ class Panels:
         Those that fill no whole panels are one: its last strip of lanes reaches back. Too few for
         lanes get some more, unless they are a group's, whose results would not be in one piece.
         """
-        if outs < LEAST_LANES and groups == 1:
-            return LEAST_LANES, LEAST_LANES - outs
+        if outs < LIMITS.least_lanes and groups == 1:
+            return LIMITS.least_lanes, LIMITS.least_lanes - outs
         widest = self._layout.widest(outs, dtype, self._device)
         return (outs if outs % widest else widest), 0
 

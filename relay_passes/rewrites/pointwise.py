@@ -14,7 +14,7 @@ from tvm import ir, relax
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 
-from tir_schedules.analysis.limits import LEAST_LANES
+from tir_schedules.analysis.limits import LIMITS
 from tir_schedules.backend import backend, current_device
 from tir_schedules.device import Device
 from tir_schedules.fuel import is_out, spend
@@ -32,8 +32,6 @@ from .convolution import (
     keeps_dtype,
 )
 from .weights import pack_alike, shape_of
-
-_MANY = 1 << 16  # pixels, for the lanes of a strip of an image that is not small
 
 
 @tvm.transform.module_pass(opt_level=0, name="PointwiseProducts")
@@ -135,13 +133,15 @@ class _Rewriter(relax.PyExprMutator):
         taps = [int(n) for n in call.args[1].ty.shape.values[2:]]
         if set(taps) != {1} or any(map(int, attrs.padding)) or is_depthwise(call):
             return False
-        return math.prod(shape_of(call)[2:]) >= LEAST_LANES
+        return math.prod(shape_of(call)[2:]) >= LIMITS.least_lanes
 
     def _idle_ns(self, call: relax.Call) -> float:
         """Return what the lanes take that a line of pixels leaves empty."""
         batch, outs, *sizes = shape_of(call)
         dtype, threads = str(call.ty.dtype), self._device.threads
-        empty = -math.prod(sizes) % backend(self._device).weights.widest(_MANY, dtype, self._device)
+        empty = -math.prod(sizes) % backend(self._device).weights.widest(
+            self._policy.strip_pixels, dtype, self._device
+        )
         registers = empty * dtype_bytes(dtype) / self._device.vector_bytes
         steps = batch * outs * shape_of(call.args[1])[1] * registers
         return steps * 2 * self._device.profile.op_ns["light"] * self._policy.fused / threads
@@ -197,4 +197,4 @@ def _is_stepped(call: relax.Call) -> bool:
 
 def _cuts(call: relax.Call) -> bool:
     """Return whether only what counts is turned: 7 pixels of a line of 14 are picked 2 % slower."""
-    return _is_stepped(call) and shape_of(call)[-1] >= LEAST_LANES
+    return _is_stepped(call) and shape_of(call)[-1] >= LIMITS.least_lanes

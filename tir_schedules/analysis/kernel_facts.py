@@ -12,9 +12,8 @@ from ..kernel_ir.expr import Expr, Load, Op, Tensor, Term, walk
 from ..kernel_ir.index import normalize
 from ..kernel_ir.parse import read_prim_func
 from ..kernel_ir.stage import Kernel, Refusal, Stage, fresh_axes, rebind
+from .limits import LIMITS
 from .padded_sum import padded_sum
-
-LARGE_CONTRACTION = 1 << 18  # multiply-adds from which a product is worth a kernel of its own
 
 OPAQUE, COMPUTE, REDUCTION, INJECTIVE = "opaque", "compute-intensive", "reduction", "injective"
 EXPENSIVE, LIGHT = "expensive element-wise", "light element-wise"
@@ -82,7 +81,7 @@ def is_contraction(stage: Stage) -> bool:
 
 
 def is_large_contraction(stage: Stage) -> bool:
-    return stage.domain >= LARGE_CONTRACTION and is_contraction(stage)
+    return stage.domain >= LIMITS.large_contraction and is_contraction(stage)
 
 
 def _spatial_terms(expr: Expr, stage: Stage) -> list[Term]:

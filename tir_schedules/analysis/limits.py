@@ -1,4 +1,24 @@
-"""Sizes below which a form of a convolution or product is not worth it, on any target."""
+"""From which sizes on a form of a convolution or product, or a kernel of its own, is worth it."""
 
-LEAST_LANES = 8  # of a register tile: fewer channels fill too little of it
-MOST_TAPS = 16  # of a window along an axis, that are emitted one by one
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What holds on any target.
+
+    Fewer than `least_lanes` channels fill too little of a register tile. Up to `most_taps` of a
+    window along an axis are emitted one by one. A product of `large_contraction` multiply-adds is
+    worth a kernel of its own. Up to `recompute_ops` light ops are cheaper to repeat than to store
+    and load again.
+    """
+
+    least_lanes: int = 8
+    most_taps: int = 16
+    large_contraction: int = 1 << 18
+    recompute_ops: int = 2
+
+
+LIMITS = Limits()

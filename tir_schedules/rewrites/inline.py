@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 
 from ..analysis.kernel_facts import is_large_contraction
+from ..analysis.limits import LIMITS
 from ..kernel_ir.cost import is_data_dependent
 from ..kernel_ir.expr import (
     Axis,
@@ -30,7 +31,6 @@ from ..kernel_ir.stage import Kernel, Stage, drop_dead, substitute_axes
 # Nodes of a value written out. A chain x + x, or Select(c, x, x), doubles it with each link; the
 # largest of the zoo, ResNet-50's, has 846.
 _MOST_NODES = 2048
-_RECOMPUTE_OPS = 2  # light ops that are cheaper to repeat than to store and load again
 
 
 def inline_stages(kernel: Kernel) -> Kernel:
@@ -121,7 +121,7 @@ def _should_inline(stage: Stage, readers: list[Stage]) -> bool:
         return False  # a register tile reads its operands once for each row or strip of lanes
     if any(_per_row(r, ld) for r, ld in uses):
         return False
-    return len(uses) == 1 or (light <= _RECOMPUTE_OPS and len(_big_loads(stage)) <= 1)
+    return len(uses) == 1 or (light <= LIMITS.recompute_ops and len(_big_loads(stage)) <= 1)
 
 
 def _is_epilogue(stage: Stage, readers: list[Stage], products: set[Tensor]) -> bool:

@@ -8,9 +8,8 @@ from ...kernel_ir.expr import dtype_bytes
 from ..cost.beyond_cache import streaming_inputs
 from ..facts.padding import bounds_of, padding_of
 from ..facts.products.register_tile import register_tile
+from ..facts.shapes import SHAPES
 from ..plan.kernel_plan import LoopNest, Phase, Plan
-
-_SHORT = 16  # a contiguous axis below this extent may stay scalar
 
 
 def scalar_loops(plan: Plan) -> list[LoopNest]:
@@ -35,7 +34,7 @@ def short_depths(plan: Plan) -> list[tuple[str, int]]:
     for group in (g for p in plan.phases for g in p.nests() if g.is_product):
         (node,) = group.nodes
         *others, last = (d for d in group.dims if d in node.reduced)
-        if others and last.extent < _SHORT:
+        if others and last.extent < SHAPES.scalar:
             found.append((node.stage.name, last.extent))
     return found
 
@@ -98,7 +97,7 @@ def _is_scalar(group: LoopNest, phase: Phase) -> bool:
     if group.lanes > 1 or not group.dims:
         return False
     for dim in group.dims:
-        if phase.inner_extent(dim) < _SHORT:
+        if phase.inner_extent(dim) < SHAPES.scalar:
             continue
         accesses = [a for n in group.nodes for a in (n.store, *n.reads.values())]
         if any(a.stride(dim) == 1 for a in accesses):

@@ -11,11 +11,7 @@ from ...kernel_ir.expr import Tensor
 from ..facts.products.register_tile import register_tile
 from ..plan.kernel_plan import Phase, Plan
 from .levels import level_of, read_ns_per_byte
-
-# A product reads its operand scalar by scalar in some rows at a time, which no prefetcher follows:
-# a byte takes it twice as long as in the rows that `handover_ns` is measured on. (Three layers of
-# 256 rows, 13 to 512 to 256 to 128: 41 us for 320 KiB.)
-_SCALARS = 2.0
+from .overlap import OVERLAP
 
 
 def handover_ns(maker: Plan, out: Tensor, reader: Plan, into: Tensor, device: Device) -> float:
@@ -30,7 +26,7 @@ def handover_ns(maker: Plan, out: Tensor, reader: Plan, into: Tensor, device: De
         return 0.0
     part = out.bytes if read is None else out.bytes / device.threads
     others = part * (1 - 1 / device.threads)
-    return others * device.profile.handover(device.threads) * _SCALARS
+    return others * device.profile.handover(device.threads) * OVERLAP.scalars
 
 
 def fresh_ns(plan: Plan, between: int, device: Device) -> float:

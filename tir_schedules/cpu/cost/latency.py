@@ -24,6 +24,7 @@ from ..plan.kernel_plan import LoopNest, Phase, Plan
 from .division import by_reciprocal
 from .levels import level_of, read_ns_per_byte
 from .limits import tiles_of_thread
+from .overlap import OVERLAP
 from .strips import slowdown
 
 _F32 = 4
@@ -37,8 +38,6 @@ _KIND_OF = {
     "call:tirx.log1p": "log",
     **{f"call:tirx.{kind}": kind for kind in OP_KINDS},
 }
-# Loads run ahead of arithmetic as far as the reorder buffer reaches: a quarter stays apart.
-_APART = 0.25
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def alone_ns(stage: Stage, device: Device) -> float:
 
 def overlapped_ns(compute: float, traffic: float) -> float:
     """Return the time of arithmetic and traffic that run side by side but for a part."""
-    return max(compute, traffic) + _APART * min(compute, traffic)
+    return max(compute, traffic) + OVERLAP.apart * min(compute, traffic)
 
 
 def _op_ns(op: Op, profile: Profile) -> float:

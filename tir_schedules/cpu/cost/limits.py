@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ...device import Device
 from .budget import BUDGET
-
-_UNMEASURED_NS = 1_000.0  # a region of a profile made with one CPU
+from .overlap import OVERLAP
 
 
 def tile_limit(device: Device) -> int:
@@ -14,7 +13,7 @@ def tile_limit(device: Device) -> int:
 
 
 def region_ns(device: Device) -> float:
-    return device.profile.region(2) or _UNMEASURED_NS
+    return device.profile.region(2) or OVERLAP.region_ns
 
 
 def most_tasks(device: Device, parallel: bool, sums: bool = False) -> int:

@@ -16,6 +16,7 @@ from ..facts.nest_order import is_at_same_point, keeps_accumulators
 from ..facts.padding import padding_of
 from ..facts.products.epilogues import is_of_product
 from ..facts.products.register_tile import lanes_of, register_tile, runs_on
+from ..facts.shapes import SHAPES
 from ..facts.transposed import lanes_across, sides
 from ..facts.vectors import lanes_for, vector_atom
 from ..facts.windows import window_of
@@ -27,10 +28,6 @@ from .products.row_blocks import rows_of
 from .products.row_packing import with_rows_apart
 from .products.short_sums import with_short_sums
 from .products.window_rows import window_rows
-
-# Outputs are often as far apart as a page is wide, so their lines meet in one set of L1.
-_MOST_STREAMS = 2
-_TRANSPOSED = 8  # from this extent on, a transposed read is worth blocking
 
 
 class _Nest:
@@ -74,7 +71,7 @@ def _is_crowded(nest: _Nest, node: Node, space: Space) -> bool:
     """Return whether `node` adds one more stream of stores and shares no value with the nest."""
     outputs = set(space.kernel.outputs)
     streams = [n for n in nest.nodes if n.stage.out in outputs]
-    if len(streams) < _MOST_STREAMS or node.stage.out not in outputs:
+    if len(streams) < SHAPES.streams or node.stage.out not in outputs:
         return False
     members = set(nest.nodes)
     return not any(e.producer in members for e in space.incoming.get(node, ()))
@@ -258,6 +255,6 @@ def _transposed_level(nest: _Nest, phase: Phase) -> int:
             if access.stride(nest.vector) in (0, 1, None):
                 continue
             for level, dim in enumerate(nest.dims[:last]):
-                if access.stride(dim) == 1 and phase.inner_extent(dim) >= _TRANSPOSED:
+                if access.stride(dim) == 1 and phase.inner_extent(dim) >= SHAPES.blocked:
                     return level
     return last

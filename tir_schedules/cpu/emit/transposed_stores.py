@@ -13,19 +13,18 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Atom
 from ...kernel_ir.expr import dtype_bytes
 from ..facts.products.epilogues import turns
+from ..facts.shapes import SHAPES
 from .access.storage import total
 from .arithmetic.expr import INDEX
 from .nest import Nest
 from .transposed import transposed
-
-_LEAST_ROWS = 4  # a vector of fewer is not worth the shuffles
 
 Value = Callable[[int, ir.Var], list[tirx.Stmt]]
 
 
 def stores_along(nest: Nest, row: Atom, rows: int, width: int) -> bool:
     """Return whether the nest behind `rows` x `width` sums stores vectors along the row atom."""
-    if not nest.group.shuffles or rows < _LEAST_ROWS or width % _side(nest):
+    if not nest.group.shuffles or rows < SHAPES.turned_rows or width % _side(nest):
         return False
     return turns(nest.group.nodes, row, nest.vector, nest.storage.vector_bytes)
 

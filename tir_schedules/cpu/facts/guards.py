@@ -13,10 +13,10 @@ from ...kernel_ir.cost import branches
 from ...kernel_ir.expr import Axis, AxisRef, Const, Expr, Linear, Load, Op, transform, walk
 from ...kernel_ir.index import add, normalize, scaled
 from ...kernel_ir.stage import Stage
+from .shapes import SHAPES
 
 _COMPARE = ("LT", "LE", "GT", "GE", "EQ", "NE")
 _CHOICE = ("call:tirx.if_then_else", "Select")
-_FEW = 8  # positions that are worth code of their own
 
 
 def cuts(node: Node, atom: Atom) -> list[int] | None:
@@ -45,7 +45,8 @@ def select_unrolled(node: Node) -> tuple[Atom, ...]:
     return tuple(
         atom
         for atom in node.spatial
-        if atom.extent <= _FEW and any(_in_atom(c, node, atom) is not None for c in conditions)
+        if atom.extent <= SHAPES.guarded
+        and any(_in_atom(c, node, atom) is not None for c in conditions)
     )
 
 

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from ...analysis.iteration_space import Atom, Node
-from ...analysis.limits import MOST_TAPS
+from ...analysis.limits import LIMITS
 from ...analysis.padded_sum import padded_sum
 from ...kernel_ir.expr import Axis, Expr, Op, Term
 from ...kernel_ir.index import scaled
@@ -128,7 +128,7 @@ def bounds_of(node: Node) -> tuple[Bound, ...] | None:
 
 def _is_short(bound: Bound, line: Atom, taps: set[Atom]) -> bool:
     others = bound.atoms - {line}
-    return len(others) == 1 and others <= taps and _tap(bound, line).extent <= MOST_TAPS
+    return len(others) == 1 and others <= taps and _tap(bound, line).extent <= LIMITS.most_taps
 
 
 def _tap(bound: Bound, line: Atom) -> Atom:

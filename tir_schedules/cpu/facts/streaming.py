@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...analysis.iteration_space import Atom, Node
-from ...analysis.limits import LEAST_LANES
+from ...analysis.limits import LIMITS
 from ...kernel_ir.cost import EXPENSIVE
 from ...kernel_ir.expr import Load, Op, loads, walk
 from ...patterns.match_attention import Attention
@@ -11,7 +11,7 @@ from ...patterns.match_attention import Attention
 
 def refuse_streaming(at: Attention) -> str | None:
     """Return why one pass over blocks of keys does not compute an attention, or None."""
-    if at.key.extent < LEAST_LANES:
+    if at.key.extent < LIMITS.least_lanes:
         return "too few keys for a register tile"
     if any(n.name in EXPENSIVE for e in (at.query, at.keys) for n in walk(e) if isinstance(n, Op)):
         return "queries or keys are expensive to compute"

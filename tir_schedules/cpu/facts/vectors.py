@@ -8,13 +8,7 @@ import math
 from ...analysis.iteration_space import Access, Atom, Node
 from ...device import Device
 from ...kernel_ir.expr import dtype_bytes
-
-# Four independent registers hide the latency of an add (4 cycles, 1-2 a cycle) and of the
-# polynomials' chains of multiply-adds; one or two are slower on every subgraph of the zoo
-# (`scripts/bench_memory.py --sizes cache`, Zen 5).
-_REGISTERS = 4
-_LONG = 4  # strips
-_NARROW = 8  # below this extent a contiguous atom fills too little of a register to be preferred
+from .shapes import SHAPES
 
 
 def vector_atom(node: Node, atoms: tuple[Atom, ...]) -> Atom | None:
@@ -32,7 +26,7 @@ def vector_atom(node: Node, atoms: tuple[Atom, ...]) -> Atom | None:
         if not any(stride == 1 for stride, _ in strides):
             continue
         score = sum(weight * _preference(stride) for stride, weight in strides)
-        if atom.extent < _NARROW:
+        if atom.extent < SHAPES.narrow:
             score -= 4.0
         key = (score, atom.extent)
         if best is None or key > best:
@@ -68,8 +62,8 @@ def lanes_for(nodes: list[Node], extent: int, device: Device) -> int:
         for t in (n.stage.out.dtype, *(ld.tensor.dtype for ld in n.reads), "float32")
         if t != "bool"
     )
-    lanes = device.vector_bytes // min(widest, 8) * _REGISTERS
-    if extent >= _LONG * lanes and _long_chains(nodes, device):
+    lanes = device.vector_bytes // min(widest, 8) * SHAPES.registers
+    if extent >= SHAPES.long_strips * lanes and _long_chains(nodes, device):
         return lanes * 2
     while lanes > 1 and lanes > extent:
         lanes //= 2

@@ -7,7 +7,7 @@ x lanes takes a line when it is read and adds it to every row that has a tap the
 from __future__ import annotations
 
 from ...analysis.iteration_space import Access, Atom, Node
-from ...analysis.limits import MOST_TAPS
+from ...analysis.limits import LIMITS
 from ..plan.window import Window
 
 
@@ -19,7 +19,7 @@ def window_of(node: Node, lane: Atom) -> Window | None:
         if access.stride(lane) not in (0, None)
         for row in node.spatial
         for tap in node.reduced
-        if row is not lane and tap.extent <= MOST_TAPS and _goes_on(access, row, tap)
+        if row is not lane and tap.extent <= LIMITS.most_taps and _goes_on(access, row, tap)
     ]
     found = [w for w in found if w.serves() > 1]
     return max(found, key=lambda w: (w.serves(), -w.row_step), default=None)

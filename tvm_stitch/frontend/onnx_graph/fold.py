@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -18,22 +19,36 @@ from tvm_stitch.frontend.onnx_graph.graph import (
 
 logger = logging.getLogger(__name__)
 
-GROWTH_FREE_BYTES = 1 << 20  # results up to here are always folded
-LAYOUT_FREE_BYTES = 16 << 10  # so are second layouts of constants up to here
-GROWTH_LIMIT = 2  # larger ones only up to this multiple of the inputs
-# Bytes that folds may add for weights that are still used unfolded.
-DUPLICATE_SHARE = 0.05
 RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
           "Multinomial", "Dropout"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FoldPolicy:
+    """How much folds may add to a model: none of it changes a result.
+
+    Results of up to `free_bytes` are always folded, and second layouts of constants up to
+    `layout_bytes`; larger ones up to `growth` times their inputs. For weights that are still used
+    unfolded, folds may add `duplicate_share` of the weights' bytes.
+    """
+
+    free_bytes: int = 1 << 20
+    layout_bytes: int = 16 << 10
+    growth: int = 2
+    duplicate_share: float = 0.05
+
+
+POLICY = FoldPolicy()
 
 
 class Folder:
     """Folds nodes of one graph, visited in order after their types are inferred."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, policy: FoldPolicy = POLICY) -> None:
+        self.graph, self._policy = graph, policy
         self._uses = graph.uses()
-        self._budget = DUPLICATE_SHARE * sum(array.nbytes for array in graph.constants.values())
+        weights = sum(array.nbytes for array in graph.constants.values())
+        self._budget = policy.duplicate_share * weights
 
     def fold(self, node: onnx.NodeProto) -> bool:
         """Turn the node's outputs into constants; return False if it must stay."""
@@ -46,7 +61,7 @@ class Folder:
                 known = self.graph.types[name]
                 self.graph.constants[name] = np.empty(known.shape, known.dtype)
             return True
-        if refuse(self.graph, node) is not None:
+        if refuse(self.graph, node, self._policy) is not None:
             return False
         operands = {name: self.graph.constants[name] for name in node.input if name}
         results = _evaluate(self.graph, node, operands)
@@ -61,13 +76,14 @@ class Folder:
 
         A second layout of it is no other weight: it can be made when the model is loaded.
         """
+        policy = self._policy
         shared = [a for name, a in operands.items() if self._uses[name] > 1]
         added = sum(
             a.nbytes for a in results if not any(np.shares_memory(a, o) for o in operands.values())
         )
-        if shared and added > LAYOUT_FREE_BYTES and node.op_type == "Transpose":
+        if shared and added > policy.layout_bytes and node.op_type == "Transpose":
             return False
-        if added <= GROWTH_FREE_BYTES or added > sum(a.nbytes for a in shared) * GROWTH_LIMIT:
+        if added <= policy.free_bytes or added > sum(a.nbytes for a in shared) * policy.growth:
             return True
         if added > self._budget:
             logger.debug("fold: %s kept, its weight is used elsewhere", node.output[0])
@@ -82,7 +98,7 @@ def _is_empty(graph: Graph, node: onnx.NodeProto) -> bool:
     return all(t is not None and t.bytes == 0 for t in known)
 
 
-def refuse(graph: Graph, node: onnx.NodeProto) -> str | None:
+def refuse(graph: Graph, node: onnx.NodeProto, policy: FoldPolicy = POLICY) -> str | None:
     """Say why a node is not folded."""
     if node.domain or node.op_type in RANDOM or any(True for _ in bodies(node)):
         return "not a pure ONNX operator"
@@ -92,7 +108,7 @@ def refuse(graph: Graph, node: onnx.NodeProto) -> str | None:
     known = [graph.types.get(name) for name in node.output if name]
     if any(t is None or t.bytes is None for t in known):
         return "the size of a result is unknown"
-    if sum(t.bytes for t in known) > max(GROWTH_FREE_BYTES, GROWTH_LIMIT * read):
+    if sum(t.bytes for t in known) > max(policy.free_bytes, policy.growth * read):
         return "the result is much larger than its inputs"
     return None
 

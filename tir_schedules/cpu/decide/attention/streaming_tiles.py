@@ -11,14 +11,15 @@ from ....patterns.match_attention import Attention
 from ...cost.budget import BUDGET
 from ...facts.products.register_file import most_rows
 from ...facts.products.register_tile import lanes_of
+from ...facts.shapes import SHAPES
 from ...facts.streaming import are_transposed, refuse_streaming
 from ...plan.streaming_attention import StreamingAttention
-from ..products.row_blocks import LEAST_ROWS, block_cost
+from ..products.row_blocks import block_cost
 
 
 def streaming_tiles(at: Attention, device: Device) -> StreamingAttention | str:
     """Return the tiles of an attention, or why the streaming form does not compute it well."""
-    if at.row.extent < LEAST_ROWS:
+    if at.row.extent < SHAPES.waiting_rows:
         return "too few rows for a register tile"
     if (reason := refuse_streaming(at)) is not None:
         return reason

@@ -10,9 +10,8 @@ from ....kernel_ir.expr import dtype_bytes
 from ...cost.budget import BUDGET
 from ...facts.products.register_file import LANE_REGISTERS, most_rows
 from ...facts.products.register_tile import RegisterTile, lanes_of
+from ...facts.shapes import SHAPES
 from .row_blocks import even_chunk, evenest, registers_across, row_chunk, rows_of, sizes_of
-
-_LANE_STRIPS = 2
 
 
 def depth_block(depth: int, rows: int, lanes: int, device: Device) -> int:
@@ -111,7 +110,7 @@ def _lane_chunk(tile: RegisterTile, others: int, device: Device) -> int:
     """
     dtype = tile.moving.tensor.dtype
     lanes = lanes_of(device, tile.lane.extent, dtype)
-    strips = _LANE_STRIPS
+    strips = SHAPES.lane_strips
     if all((tile.weight.stride(a) or 0) > lanes for a in tile.depth):
         line = math.prod(a.extent for a in tile.depth) * dtype_bytes(dtype)
         wanted = others * tile.lane.extent // device.profile.thresholds.least_tiles

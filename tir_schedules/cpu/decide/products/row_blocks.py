@@ -10,14 +10,7 @@ from collections.abc import Sequence
 from ....device import PAGE_BYTES, Device
 from ....kernel_ir.expr import dtype_bytes
 from ...facts.products.register_file import LANE_REGISTERS, MOST_ROWS, most_rows
-
-# Of rows that collide in L1: six of AVX-512, with all but four as many accumulators. On Zen 4
-# 1024 x 1024 x 1024 takes 9.6 ms instead of 10.4 with packed rows, 2048 x 2048 x 2048 78 for 83.
-WIDE_REGISTERS = 4
-LEAST_ROWS = 4  # fewer wait for the multiply-adds of the step before: 4 cycles, two a cycle
-_STARTING = 0.5  # what a block of rows costs before its first step, in rows
-_UNLIKE = 256  # blocks: of more any shares are even, and to try them all takes long
-_MANY = 4096  # chunks: of more any split is even, and to try them all takes long
+from ...facts.shapes import SHAPES
 
 
 def rows_of(
@@ -55,7 +48,7 @@ def _span_cost(span: range, rows: int) -> float:
 
 def block_cost(rows: int) -> float:
     """Return what a register tile takes, in rows of a full one."""
-    return max(rows, LEAST_ROWS) + _STARTING
+    return max(rows, SHAPES.waiting_rows) + SHAPES.starting_rows
 
 
 def collide(rows: int, apart: int, device: Device) -> bool:
@@ -68,7 +61,7 @@ def collide(rows: int, apart: int, device: Device) -> bool:
 
 def wide_lanes(dtype: str, device: Device) -> int:
     """Return the lanes of a register tile of few and wide rows."""
-    return WIDE_REGISTERS * device.vector_bytes // dtype_bytes(dtype)
+    return SHAPES.wide_registers * device.vector_bytes // dtype_bytes(dtype)
 
 
 def registers_across(rows: int, apart: int, columns: int, dtype: str, device: Device) -> int:
@@ -76,11 +69,13 @@ def registers_across(rows: int, apart: int, columns: int, dtype: str, device: De
 
     More than usual if rows `apart` elements collide, fewer do not, and the columns fill them.
     """
-    narrow, wide = (rows_of(rows, device, registers=n) for n in (LANE_REGISTERS, WIDE_REGISTERS))
+    narrow, wide = (
+        rows_of(rows, device, registers=n) for n in (LANE_REGISTERS, SHAPES.wide_registers)
+    )
     step = apart * dtype_bytes(dtype)
     if columns % wide_lanes(dtype, device) or not collide(narrow, step, device):
         return LANE_REGISTERS
-    return LANE_REGISTERS if collide(wide, step, device) else WIDE_REGISTERS
+    return LANE_REGISTERS if collide(wide, step, device) else SHAPES.wide_registers
 
 
 def row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) -> int:
@@ -97,7 +92,7 @@ def row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) ->
         """Return the rows of the thread that has most."""
         return _largest_share(sizes_of(extent, -(-blocks // count) * rows) * others, device)
 
-    if few and chunks <= _MANY:
+    if few and chunks <= SHAPES.uneven_chunks:
         counts = range(1, 2 * chunks + 1)
         best = min(map(most, counts))
         # A thread that is idle for less costs no more than another pass of the other operand.
@@ -140,7 +135,7 @@ def evenest(
         return _largest_share([one * other for one, other in pairs], device)
 
     blocks = -(-extent // rows)
-    if blocks * len(lanes) > _UNLIKE:
+    if blocks * len(lanes) > SHAPES.uneven_blocks:
         return False, chunk
     usual = most(False, chunk)
     even = device.profile.thresholds.even

@@ -13,7 +13,8 @@ from ....analysis.iteration_space import Atom, Node
 from ....device import Device
 from ....kernel_ir.expr import dtype_bytes
 from ...cost.budget import BUDGET
-from ...facts.products.row_chains import LEAST_ROWS, row_chain
+from ...facts.products.row_chains import row_chain
+from ...facts.shapes import SHAPES
 
 
 def even_rows(
@@ -35,6 +36,6 @@ def even_rows(
     turns = device.threads // math.gcd(count, device.threads)
     tiles = -(-row.extent * line * BUDGET.chain // (device.l2_bytes * turns)) * turns
     rows = -(-row.extent // tiles)
-    if rows < LEAST_ROWS or (rows < row.extent and any(p.whole_row for p in products)):
+    if rows < SHAPES.chain_rows or (rows < row.extent and any(p.whole_row for p in products)):
         return None
     return ((*others, row), {row: rows}) if rows < row.extent else (tuple(others), {})

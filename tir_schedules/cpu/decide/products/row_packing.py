@@ -17,8 +17,9 @@ from ....kernel_ir.expr import dtype_bytes
 from ...facts.padding import bounds_of
 from ...facts.products.epilogues import values_of_rows
 from ...facts.products.row_packing import packable, row_stride
+from ...facts.shapes import SHAPES
 from ...plan.kernel_plan import LoopNest, Phase
-from .row_blocks import WIDE_REGISTERS, collide, registers_across, rows_of, wide_lanes
+from .row_blocks import collide, registers_across, rows_of, wide_lanes
 
 
 def with_rows_apart(group: LoopNest, phase: Phase, device: Device) -> LoopNest:
@@ -31,7 +32,7 @@ def with_rows_apart(group: LoopNest, phase: Phase, device: Device) -> LoopNest:
         return group
     (node,), row, lane = group.nodes, group.dims[group.strip_level - 1], group.dims[-1]
     apart, dtype = row_stride(node.reads[load], row, phase), load.dtype
-    if registers_across(row.extent, apart, lane.extent, dtype, device) == WIDE_REGISTERS:
+    if registers_across(row.extent, apart, lane.extent, dtype, device) == SHAPES.wide_registers:
         wide = _wide(group, phase, device)
         if wide is not None:
             return wide
@@ -51,5 +52,5 @@ def _wide(group: LoopNest, phase: Phase, device: Device) -> LoopNest | None:
         count *= phase.inner_extent(group.flattened_outer)
     if group.epilogue is not None:
         reads = values_of_rows(group.epilogue, row, lane)
-    rows = rows_of(count, device, reads, registers=WIDE_REGISTERS)
+    rows = rows_of(count, device, reads, registers=SHAPES.wide_registers)
     return replace(group, lanes=lanes, rows=rows)

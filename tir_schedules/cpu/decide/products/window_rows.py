@@ -6,9 +6,8 @@ from ....analysis.iteration_space import Atom, Node
 from ....device import Device
 from ....kernel_ir.expr import dtype_bytes
 from ...facts.products.register_file import REGISTERS
+from ...facts.shapes import SHAPES
 from ...plan.window import Window
-
-_LEAST_LANES = 4
 
 
 def window_rows(
@@ -18,7 +17,7 @@ def window_rows(
 
     1 if so few lanes are not worth it.
     """
-    if lanes < _LEAST_LANES:
+    if lanes < SHAPES.window_lanes:
         return 1
     each = max(1, lanes * dtype_bytes(node.stage.value.dtype) // device.vector_bytes)
     beside = [a for a in node.reads.values() if a.stride(window.tap) and not a.stride(window.row)]

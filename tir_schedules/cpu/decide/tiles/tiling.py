@@ -10,6 +10,7 @@ from ....device import Device
 from ....kernel_ir.expr import dtype_bytes
 from ...cost.budget import BUDGET
 from ...facts.products.register_tile import register_tile
+from ...facts.shapes import SHAPES
 from ...facts.transposed import lanes_across, sides
 from ...facts.vectors import own_vector
 from ...facts.windows import window_of
@@ -19,10 +20,6 @@ from ..products.row_chains import even_rows
 from .serial_rows import serial_rows
 from .store_queue import tiles_at_once
 from .whole_rows import whole_rows
-
-_LANE_CHUNK = 64  # chunks of a vector atom are whole strips of lanes
-_LINE_CHUNK = 16  # or whole cache lines at least
-_TRANSPOSED_BLOCKS = 4  # of each side of a tile: what it reads and writes stays in L1
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,7 @@ def _spatial_tiling(nodes: list[Node], common: list[Atom], lead: Node, device: D
     if len(nodes) == 1 and (found := sides(lead, device.vector_bytes)) is not None:
         stored, read = found
         vector_atoms = {stored}
-        chunk = min(read.extent, _TRANSPOSED_BLOCKS * lanes_across(lead, device.vector_bytes))
+        chunk = min(read.extent, SHAPES.transposed_blocks * lanes_across(lead, device.vector_bytes))
         if chunk < read.extent:
             chunks[read] = chunk
     rows = _window_rows(lead, common, device)
@@ -144,7 +141,7 @@ def _window_rows(lead: Node, common: list[Atom], device: Device) -> Atom | None:
     if window is None or window.row not in common or window.serves() < turns.window_serves:
         return None
     others = math.prod(a.extent for a in common if a is not window.row)
-    return window.row if others // _LANE_CHUNK >= turns.least_tiles else None
+    return window.row if others // SHAPES.lane_chunk >= turns.least_tiles else None
 
 
 def _window_chunk(atom: Atom, others: int, lead: Node, device: Device) -> int:
@@ -155,7 +152,7 @@ def _window_chunk(atom: Atom, others: int, lead: Node, device: Device) -> int:
     line = math.prod(a.extent for a in lead.reduced) * dtype_bytes(lead.stage.value.dtype)
     fitting = -(-atom.extent * line * BUDGET.taps // device.l1_bytes)
     pieces = max(fitting, -(-device.profile.thresholds.least_tiles // others))
-    return -(-atom.extent // (pieces * _LANE_CHUNK)) * _LANE_CHUNK
+    return -(-atom.extent // (pieces * SHAPES.lane_chunk)) * SHAPES.lane_chunk
 
 
 def _lane_chunk(
@@ -167,14 +164,14 @@ def _lane_chunk(
     if others < wanted:
         chunk = min(chunk, -(-atom.extent // -(-wanted // others)))
     # Of a single tile lines are better tiles: of 1000 x 64 its columns' softmax was two kernels.
-    alone = others == 1 and atom.extent <= _LANE_CHUNK and len(nodes) > 1
-    least = _LINE_CHUNK if alone else _LANE_CHUNK
+    alone = others == 1 and atom.extent <= SHAPES.lane_chunk and len(nodes) > 1
+    least = SHAPES.line_chunk if alone else SHAPES.lane_chunk
     chunk = max(least, -(-chunk // least) * least)
     most = (
         device.l2_bytes * BUDGET.chunk_eighths // 8 // max(_bytes_per_element(nodes, tile, atom), 1)
     )
     if chunk > most:
-        chunk = max(_LINE_CHUNK, 1 << max(0, most.bit_length() - 1))
+        chunk = max(SHAPES.line_chunk, 1 << max(0, most.bit_length() - 1))
     return chunk
 
 
@@ -209,7 +206,7 @@ def _reduction_tiling(
         chunk = -(-atom.extent // wanted)
         large = (n for n in nodes if n.stage.domain * 4 >= lead.stage.domain)
         if any(own_vector(n) is atom for n in large):
-            chunk = -(-chunk // _LANE_CHUNK) * _LANE_CHUNK
+            chunk = -(-chunk // SHAPES.lane_chunk) * SHAPES.lane_chunk
         if chunk >= atom.extent:
             continue
         return Tiling((atom,), {atom: chunk}, tuple(partial))

@@ -16,13 +16,9 @@ from ....kernel_ir.expr import dtype_bytes
 from ...cost.beyond_cache import streaming_inputs, write_allocated
 from ...cost.limits import tile_limit
 from ...facts.memory.next_tile import first_read, next_tile_of, sweeper
+from ...facts.shapes import SHAPES
 from ...plan.kernel_plan import LoopNest, Phase, Plan
 from ...plan.memory import NextTilePrefetch
-
-# Of a register tile, per line that it writes: with fewer, asking takes longer than waiting. 1x1
-# convolutions of 16 channels (half a step) took 8 % longer, of 64 (2 steps) up to 7; attention
-# (8 steps) gained 3 to 5 %, 256 channels 4 to 8 (Zen 4).
-_STEPS_PER_LINE = 4
 
 
 def next_tile_prefetches(phase: Phase, plan: Plan, device: Device) -> list[NextTilePrefetch]:
@@ -53,4 +49,4 @@ def _has_steps_to_spare(group: LoopNest) -> bool:
     """Return whether a register tile takes several steps for each line that it writes."""
     dtype = group.nodes[0].stage.out.dtype
     lines = group.rows * group.lanes * dtype_bytes(dtype) // LINE_BYTES
-    return group.dims[-2].extent >= _STEPS_PER_LINE * lines
+    return group.dims[-2].extent >= SHAPES.next_tile_steps * lines

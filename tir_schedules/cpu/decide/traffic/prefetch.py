@@ -20,13 +20,9 @@ from ....device.profile.thresholds import Thresholds
 from ....kernel_ir.expr import Tensor, dtype_bytes
 from ...cost.limits import tile_limit
 from ...facts.memory.next_tile import first_read, is_ahead, reads_of, tile_step, walks
+from ...facts.shapes import SHAPES
 from ...plan.kernel_plan import LoopNest, Phase
 from ...plan.memory import TO_L1, Fetch
-
-# Lengths of a panel in what is asked for ahead: shorter ones stay in L1, and the next is fetched
-# into L2 if it comes from memory. With 128 steps attention was 2 % slower otherwise, and 4 %
-# without the next one.
-_LEAST_LENGTHS = 8
 
 
 def fetches(
@@ -79,7 +75,7 @@ def _steps_ahead(group: LoopNest, inputs: tuple[Tensor, ...], turns: Thresholds)
     memory 2 to 20 %, as busy as it is.
     """
     inside = group.dims[group.strip_level : -1]
-    if not inside or math.prod(a.extent for a in inside) < _LEAST_LENGTHS * turns.fetch_steps:
+    if not inside or math.prod(a.extent for a in inside) < SHAPES.panel_fetches * turns.fetch_steps:
         return []
     depth, lane = group.dims[-2:]
     if not all(depth in n.reduced for n in group.nodes):

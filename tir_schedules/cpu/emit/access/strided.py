@@ -10,17 +10,20 @@ from tvm import ir, tirx
 
 from ....analysis.iteration_space import Access, Atom, Node
 from ....kernel_ir.expr import dtype_bytes
+from ...facts.shapes import SHAPES
 from ..arithmetic.expr import INDEX
 from .storage import ramp, total
-
-_MOST_APART = 8  # 15 instructions for 16 lanes, where inserting them takes 31
-_LEAST_LANES = 4
 
 
 def picks(access: Access, node: Node, along: Atom, width: int) -> bool:
     """Return whether lanes along an atom are picked: what lies between them is the tensor's too."""
     step = access.stride(along)
-    if step is None or step in (0, 1) or abs(step) > _MOST_APART or width < _LEAST_LANES:
+    if (
+        step is None
+        or step in (0, 1)
+        or abs(step) > SHAPES.picked_apart
+        or width < SHAPES.picked_lanes
+    ):
         return False
     return dtype_bytes(access.tensor.dtype) > 1 and node.stays_inside(access)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ....analysis.coalesce import uses_value
 from ....analysis.iteration_space import Access, Atom, Node
 from ....analysis.kernel_facts import is_contraction
-from ....analysis.limits import LEAST_LANES
+from ....analysis.limits import LIMITS
 from ....device import Device
 from ....kernel_ir.expr import dtype_bytes
 from ...plan.kernel_plan import Phase, buffer_atoms
@@ -49,7 +49,7 @@ def register_tile(node: Node) -> RegisterTile | None:
     if not is_contraction(node.stage):
         return None
     lane = vector_atom(node, node.spatial)
-    if lane is None or (lane.extent < LEAST_LANES and lane is not own_vector(node)):
+    if lane is None or (lane.extent < LIMITS.least_lanes and lane is not own_vector(node)):
         return None
     along = [a for a in node.reads.values() if a.stride(lane) == 1]
     across = [a for a in node.reads.values() if a.stride(lane) == 0 and _moves(a, node)]

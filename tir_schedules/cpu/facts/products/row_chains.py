@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from ....analysis.iteration_space import Atom, Node
 from ....analysis.kernel_facts import is_large_contraction
+from ..shapes import SHAPES
 from .register_tile import RegisterTile, register_tile
-
-LEAST_ROWS = 8  # of a tile: each weight passes all of them
 
 
 def row_chain(
@@ -19,7 +18,7 @@ def row_chain(
     if len(products) < 2 or None in products:
         return []
     row = products[0].row
-    if row not in tile or chunks.get(row, row.extent) < LEAST_ROWS:
+    if row not in tile or chunks.get(row, row.extent) < SHAPES.chain_rows:
         return []
     still = all(p.row is row and all(p.weight.stride(a) == 0 for a in tile) for p in products)
     return products if still else []
