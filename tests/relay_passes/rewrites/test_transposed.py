@@ -26,14 +26,14 @@ CASES = {
 }
 
 
-def model_of(channels, groups, size, kernel, strides, dilations, pads, weight=None):
+def model_of(channels, groups, size, kernel, strides, dilations, pads, weight=None, batch=2):
     (depth, outs), rng = channels, np.random.default_rng(7)
     values = rng.standard_normal((depth, outs // groups, *kernel)).astype(np.float32)
     if weight is not None:
         values.flat[rng.integers(values.size)] = weight
     options = {"strides": strides, "dilations": dilations, "pads": pads, "group": groups}
     node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], kernel_shape=kernel, **options)
-    infos = (helper.make_tensor_value_info("x", 1, [2, depth, *size]),
+    infos = (helper.make_tensor_value_info("x", 1, [batch, depth, *size]),
              helper.make_tensor_value_info("y", 1, None))  # fmt: skip
     graph = helper.make_graph(
         [node], "g", infos[:1], infos[1:], [numpy_helper.from_array(values, "w")]
@@ -72,3 +72,9 @@ def test_a_special_number_of_the_image_is_where_it_is_met(case, special, fusion)
 @pytest.mark.parametrize("case", CASES)
 def test_a_special_number_of_the_weight_is_where_it_is_met(case, weight):
     check(model_of(*CASES[case], weight=weight), None, "stitch")
+
+
+@pytest.mark.parametrize("fusion", ["stitch", "none"])
+def test_a_dilation_wider_than_the_image_leaves_pixels_that_no_tap_meets(fusion):
+    wide = model_of((3, 2), 1, (7, 8), (3, 3), (1, 1), (2, 34), (0, 0, 0, 0), batch=1)
+    check(wide, None, fusion)

@@ -174,4 +174,7 @@ def _even(block: int, trips: int) -> int:
 
 
 def sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:
+    """Return the statements as one; of none, where no tap meets a piece of the image, a no-op."""
+    if not stmts:
+        return tirx.Evaluate(0)
     return stmts[0] if len(stmts) == 1 else tirx.SeqStmt(stmts)
