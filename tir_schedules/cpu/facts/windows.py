@@ -19,7 +19,7 @@ def window_of(node: Node, lane: Atom) -> Window | None:
         if access.stride(lane) not in (0, None)
         for row in node.spatial
         for tap in node.reduced
-        if row is not lane and 0 < tap.extent <= LIMITS.most_taps and _goes_on(access, row, tap)
+        if row is not lane and tap.extent <= LIMITS.most_taps and _goes_on(access, row, tap)
     ]
     found = [w for w in found if w.serves() > 1]
     return max(found, key=lambda w: (w.serves(), -w.row_step), default=None)

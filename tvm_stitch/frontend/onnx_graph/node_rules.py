@@ -88,6 +88,8 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
     for name in ELEMENT_TYPES:
         if isinstance(attrs.get(name), int) and (attrs[name] or name == "to"):
             dtype_of(attrs[name], given)
+    if node.op_type == "LRN" and attrs.get("size", 1) < 1:
+        raise StitchError(given, f"size {attrs['size']} is below 1", AGAIN)
     shape = graph.type_of(node.input[0]) if has_input(node, 0) else None
     rank = len(shape.shape) if shape is not None and shape.shape is not None else None
     if rank is None:
@@ -99,8 +101,6 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
         raise StitchError(given, f"batch_dims {attrs['batch_dims']} is outside 0 to {rank}", AGAIN)
     if node.op_type == "LpNormalization" and attrs.get("p", 2) not in (1, 2):
         raise StitchError(given, f"p {attrs['p']} is neither 1 nor 2", AGAIN)
-    if node.op_type == "LRN" and attrs.get("size", 1) < 1:
-        raise StitchError(given, f"size {attrs['size']} is below 1", AGAIN)
     if node.op_type == "PRelu":
         _check_slope(graph, node, given)
     if node.op_type in WINDOWED:
