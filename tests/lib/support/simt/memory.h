@@ -104,6 +104,10 @@ class Element {
     memory_->access(at_, sizeof(T), false, line_);
     return *place_;
   }
+  template <typename U, typename = std::enable_if_t<!std::is_same_v<U, T>>>
+  explicit operator U() const {
+    return static_cast<U>(static_cast<T>(*this));
+  }
   T operator=(T value) const {
     memory_->access(at_, sizeof(T), true, line_);
     return *place_ = value;

@@ -66,7 +66,7 @@ class Simulated:
         Raises: SimulationError.
         """
         for array in outputs:
-            array.view(np.uint8)[...] = 0xFF
+            array.reshape(-1).view(np.uint8)[...] = 0xFF
         given = dict(zip(self.buffers, (*inputs, *outputs), strict=True))
         arrays = [given[name.removesuffix("_ptr")] for _, name in kernel_of(self.source)[1]]
         pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
@@ -101,7 +101,15 @@ def _built(source: str) -> ctypes.CDLL:
     with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
         path, library = Path(folder, "kernel.cc"), Path(folder, "kernel.so")
         path.write_text(translated(source))
-        options = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-fno-strict-aliasing"]
+        options = [
+            "-std=c++17",
+            "-O1",
+            "-w",
+            "-shared",
+            "-fPIC",
+            "-fno-strict-aliasing",
+            "-ffp-contract=off",
+        ]
         folders = [f"-I{_HERE}", f"-I{_HERE / 'toolkit'}"]
         link.call_compiler(*options, *folders, str(path), "-o", str(library))
         loaded = ctypes.CDLL(str(library))

@@ -1,0 +1,1 @@
+"""What a plan takes: bytes, occupancy and latencies, in ns."""

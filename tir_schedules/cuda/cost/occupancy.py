@@ -1,0 +1,28 @@
+"""How many threads of a launch a multiprocessor holds at a time."""
+
+from __future__ import annotations
+
+from ...device.cuda import WARP, CudaDevice
+from ..plan.kernel_plan import Phase, register_words
+
+_ADDRESSES = 24  # registers of a thread that are no values: positions, addresses, conditions
+_MOST_BLOCKS = 32  # of a multiprocessor (24 on sm_89, 16 on sm_86)
+_GRAIN = 8  # registers of a thread are given by so many
+
+
+def registers_of(phase: Phase) -> int:
+    """Return about how many registers a thread needs."""
+    kept = {n for n in phase.registers} | {n for t in phase.nests for n in t.nodes if n.reduced}
+    words = sum(register_words(n, phase.nest_of(n)) for n in kept)
+    words += sum(key.words for key in phase.held)
+    return min(255, _ADDRESSES + words)
+
+
+def resident_threads(phase: Phase, device: CudaDevice) -> int:
+    """Return how many threads a multiprocessor holds, 0 if not even one block."""
+    threads = -(-phase.threads // WARP) * WARP
+    registers = -(-registers_of(phase) // _GRAIN) * _GRAIN
+    blocks = min(_MOST_BLOCKS, device.threads // threads, device.registers // (registers * threads))
+    if phase.shared_bytes:
+        blocks = min(blocks, device.shared_bytes // (phase.shared_bytes + 1024))
+    return blocks * threads

@@ -1,0 +1,1 @@
+"""The policy: default decisions of a kernel."""

@@ -1,0 +1,66 @@
+"""Decisions put together of nodes and atoms: by their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...analysis.iteration_space import Node, Space
+from ..plan.decisions import (
+    AxisDecisions,
+    Decisions,
+    NestDecisions,
+    PhaseDecisions,
+    SpreadDecisions,
+    StagedDecisions,
+)
+from .axes import Views
+
+
+def assembled(
+    space: Space,
+    axes: Sequence[Views],
+    blocks: Sequence[int],
+    spreads: Sequence[SpreadDecisions],
+    nests: Sequence[Sequence[Node]],
+    shared: Sequence[Node],
+    staged: Sequence[StagedDecisions] = (),
+) -> Decisions:
+    atoms = {a: n for n, a in enumerate(space.atoms)}
+    nodes = {n: at for at, n in enumerate(space.nodes)}
+    made = tuple(
+        AxisDecisions(tuple(tuple(atoms[a] for a in view) for view in axis), block)
+        for axis, block in zip(axes, blocks, strict=True)
+    )
+    phase = PhaseDecisions(
+        made,
+        tuple(NestDecisions(tuple(nodes[n] for n in nest), tuple(spreads)) for nest in nests),
+        tuple(nodes[n] for n in shared),
+        tuple(staged),
+    )
+    return Decisions((phase,))
+
+
+def nests_of(space: Space) -> list[list[Node]]:
+    """Return nodes that are computed together, in order."""
+    nests: list[list[Node]] = []
+    home: dict[Node, int] = {}
+    for node in space.nodes:
+        first = 0
+        for edge in space.incoming.get(node, ()):
+            alone = bool(edge.producer.reduced) or bool(edge.unaligned)
+            first = max(first, home[edge.producer] + alone)
+        for at in range(first, len(nests)):
+            if set(nests[at][0].atoms) == set(node.atoms):
+                nests[at].append(node)
+                break
+        else:
+            at = len(nests)
+            nests.append([node])
+        home[node] = at
+    return nests
+
+
+def shared_nodes(space: Space) -> list[Node]:
+    """Return the nodes that are read elsewhere than where they are made."""
+    loose: dict[Node, None] = {e.producer: None for e in space.edges if e.unaligned}
+    return list(loose)

@@ -1,0 +1,1 @@
+"""TensorIR of a plan: blocks, threads, loops, barriers. Nothing is decided here."""

@@ -1,0 +1,76 @@
+"""Where every tensor of a launch lives: parameters, shared memory, registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from tvm import ir, tirx
+
+from ...analysis.iteration_space import Node
+from ...device.cuda import STATIC_SHARED
+from ...kernel_ir.expr import Tensor
+from ..plan.kernel_plan import HeldKey, Nest, Phase, Staged, shared_dims, values_of
+from .code import local
+
+
+class Parameters:
+    """The parameters of a kernel and the flat views that they are read and written through."""
+
+    def __init__(self, tensors: tuple[Tensor, ...], over: Mapping[Tensor, Tensor]) -> None:
+        self.declared: list[tirx.Stmt] = []
+        self.buffers: list[ir.Var] = []
+        self.flat: dict[Tensor, ir.Var] = {}
+        for tensor in (t for t in tensors if t not in over):
+            param = tirx.decl_buffer(tensor.shape, tensor.dtype, tensor.name, layout=None)
+            pointer = tirx.buffer_data(param)
+            flat = tirx.decl_buffer((tensor.elements,), tensor.dtype, tensor.name, data=pointer)
+            self.declared.append(tirx.DeclBuffer(flat, data=pointer))
+            self.buffers.append(param)
+            self.flat[tensor] = flat
+        for result, operand in over.items():
+            self.flat[result] = self.flat[operand]
+
+
+class Storage:
+    """The arrays of one launch; `declared` are to stand before its nests."""
+
+    def __init__(self, phase: Phase, parameters: Parameters) -> None:
+        self.phase, self.flat = phase, parameters.flat
+        self.declared: list[tirx.Stmt] = []
+        self.registers: dict[Node, ir.Var] = {}
+        self.shared: dict[Node, ir.Var] = {}
+        self.held: dict[HeldKey, ir.Var] = {}
+        scope = "shared" if phase.shared_bytes <= STATIC_SHARED else "shared.dyn"
+        for node in phase.shared:
+            count = math.prod(dim.size for dim in shared_dims(node, phase))
+            buffer = tirx.decl_buffer((count,), node.stage.out.dtype, _name(node), scope=scope)
+            self.shared[node] = self._declare(buffer)
+        self.staged: dict[Staged, ir.Var] = {}
+        for each in phase.staged:
+            dtype, name = each.load.dtype, f"{each.load.tensor.name}_staged"
+            buffer = tirx.decl_buffer((each.elements,), dtype, name, scope=scope)
+            self.staged[each] = self._declare(buffer)
+        for nest in phase.nests:
+            for node in nest.nodes:
+                if node in phase.registers or node.reduced:
+                    self.registers[node] = self.array(_name(node), node, nest)
+
+    def array(self, name: str, node: Node, nest: Nest) -> ir.Var:
+        """Return an array of what a thread makes of a node."""
+        return self.local(name, values_of(node.spatial, nest), node.stage.out.dtype)
+
+    def local(self, name: str, elements: int, dtype: str) -> ir.Var:
+        return self._declare(local(name, elements, dtype))
+
+    def between_warps(self, name: str, elements: int, dtype: str) -> ir.Var:
+        """Return an array of the block."""
+        return self._declare(tirx.decl_buffer((elements,), dtype, name, scope="shared"))
+
+    def _declare(self, buffer: ir.Var) -> ir.Var:
+        self.declared.append(tirx.AllocBuffer(buffer))
+        return buffer
+
+
+def _name(node: Node) -> str:
+    return f"{node.stage.out.name}_kept"

@@ -1,0 +1,1 @@
+"""What holds of a kernel whatever is decided: how its accesses lie in memory."""

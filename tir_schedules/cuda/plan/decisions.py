@@ -1,0 +1,73 @@
+"""What is decided for one kernel on a GPU, as data: stages and axes by their numbers.
+
+Numbers are places in the kernel as the template reads it: `Space.nodes`, `Space.atoms`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...decisions import knob
+
+
+@dataclass(frozen=True)
+class AxisDecisions:
+    """Atoms that are walked as one, outer first, and how many positions of them a block has.
+
+    Of several `views` of an axis a stage has one: their positions are the same in memory.
+    """
+
+    views: tuple[tuple[int, ...], ...]
+    block: int = knob()
+
+
+@dataclass(frozen=True)
+class SpreadDecisions:
+    """How an axis, by its number, goes over threads: `width` positions of each side by side."""
+
+    axis: int
+    threads: int = knob()
+    width: int = knob(1)
+
+
+@dataclass(frozen=True)
+class NestDecisions:
+    """Nodes that are computed point by point, and how threads share the points.
+
+    The last of `spreads` numbers neighbouring threads. Of an axis that the nodes lack, threads all
+    compute the same.
+    """
+
+    nodes: tuple[int, ...]
+    spreads: tuple[SpreadDecisions, ...]
+
+
+@dataclass(frozen=True)
+class StagedDecisions:
+    """What read of a node a block loads into shared memory first, and how threads share that."""
+
+    node: int
+    read: int
+    spreads: tuple[SpreadDecisions, ...]
+
+
+@dataclass(frozen=True)
+class PhaseDecisions:
+    """One launch: the axes of its blocks, the nests that run in each one after the other.
+
+    What `shared` nodes make is kept in shared memory, what others make in registers. Where `holds`,
+    what several nests read is loaded once, into registers.
+    """
+
+    axes: tuple[AxisDecisions, ...]
+    nests: tuple[NestDecisions, ...]
+    shared: tuple[int, ...] = ()
+    staged: tuple[StagedDecisions, ...] = ()
+    holds: bool = knob(True)
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How a kernel runs: its launches in order."""
+
+    phases: tuple[PhaseDecisions, ...]

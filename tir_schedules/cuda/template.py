@@ -1,0 +1,41 @@
+"""The stitch template of GPUs: a kernel is decided upon, planned and emitted, or it declines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tvm import tirx
+
+from ..cpu.facts.reading import reading_of
+from ..device.cuda import CudaDevice
+from ..kernel_ir.expr import Tensor
+from ..kernel_ir.stage import Kernel
+from .decide.planner import default_decisions as decided
+from .emit.kernel import emit_prim_func
+from .legal.build import build_plan
+from .plan.decisions import Decisions
+from .plan.kernel_plan import Plan
+
+
+def default_decisions(kernel: Kernel, device: CudaDevice) -> Decisions | str:
+    """Return what the cost model decides for a kernel on a GPU, or why it declines."""
+    if reading_of(kernel).ways is not None:
+        return "a kernel of two ways is not planned on a GPU"
+    return decided(reading_of(kernel).space, device)
+
+
+def plan(kernel: Kernel, decisions: Decisions, device: CudaDevice) -> Plan | str:
+    """Return the plan that decisions make of a kernel, or why it can't be run so."""
+    return build_plan(reading_of(kernel).space, decisions, device)
+
+
+def emit_plan(
+    plan: Plan, func: tirx.PrimFunc, over: Mapping[Tensor, Tensor] = MappingProxyType({})
+) -> tirx.PrimFunc:
+    """Return the scheduled PrimFunc of a plan made for `func`.
+
+    Results are written `over` operands; they are no parameters then.
+    """
+    kept = {k: v for k, v in func.attrs.items() if k in ("global_symbol", "op_pattern", "target")}
+    return emit_prim_func(plan, kept, over)
