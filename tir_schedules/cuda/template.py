@@ -7,12 +7,12 @@ from types import MappingProxyType
 
 from tvm import tirx
 
-from ..cpu.facts.reading import reading_of
 from ..device.cuda import CudaDevice
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.stage import Kernel
 from .decide.planner import default_decisions as decided
 from .emit.kernel import emit_prim_func
+from .facts.reading import reading_of
 from .legal.build import build_plan
 from .plan.decisions import Decisions
 from .plan.kernel_plan import Plan
@@ -20,14 +20,14 @@ from .plan.kernel_plan import Plan
 
 def default_decisions(kernel: Kernel, device: CudaDevice) -> Decisions | str:
     """Return what the cost model decides for a kernel on a GPU, or why it declines."""
-    if reading_of(kernel).ways is not None:
+    if reading_of(kernel).has_ways:
         return "a kernel of two ways is not planned on a GPU"
-    return decided(reading_of(kernel).space, device)
+    return decided(reading_of(kernel), device)
 
 
 def plan(kernel: Kernel, decisions: Decisions, device: CudaDevice) -> Plan | str:
     """Return the plan that decisions make of a kernel, or why it can't be run so."""
-    return build_plan(reading_of(kernel).space, decisions, device)
+    return build_plan(reading_of(kernel), decisions, device)
 
 
 def emit_plan(

@@ -12,13 +12,14 @@ import math
 from ...analysis.iteration_space import Access, Node
 from ...device.cuda import SECTOR_BYTES, WARP, CudaDevice
 from ...kernel_ir.expr import dtype_bytes
-from ..plan.kernel_plan import Axis, HeldKey, Nest, Phase, Plan, held_key
+from ..plan.kernel_plan import WRITTEN_OUT, Axis, HeldKey, Nest, Phase, Plan, held_key
 from .occupancy import resident_threads
 
 LAUNCH_NS = 2000.0
 _BLOCK_NS = 300.0  # until a block's first instruction and behind its last
 _BESIDE = 0.05  # of what others hide: of equals the one with less besides is taken
 _LOAD_NS, _BARRIER_NS, _SHUFFLE_NS, _SHARED_NS = 600.0, 30.0, 15.0, 20.0
+_AHEAD = 4  # trips of a loop whose loads are in flight together: nvcc unrolls so far
 _L1_BYTES_NS = 109.0  # of a multiprocessor: half of 128 bytes a cycle
 _OF_L2 = 0.4  # of the time of memory (arXiv 2402.13499, table 5)
 _ISSUE_NS = 0.6  # an instruction of a warp: 1.7 GHz, one a cycle of each of four schedulers
@@ -26,32 +27,32 @@ _ISSUE_NS = 0.6  # an instruction of a warp: 1.7 GHz, one a cycle of each of fou
 
 def estimate(plan: Plan, device: CudaDevice) -> float:
     """Return the ns of a kernel."""
-    return sum(LAUNCH_NS + launch_ns(phase, plan, device) for phase in plan.phases)
+    return sum(LAUNCH_NS + launch_ns(phase, device) for phase in plan.phases)
 
 
-def launch_ns(phase: Phase, plan: Plan, device: CudaDevice) -> float:
+def launch_ns(phase: Phase, device: CudaDevice) -> float:
     """Return the ns of a launch once it runs, infinite if no block of it fits."""
     threads = resident_threads(phase, device)
     if not threads:
         return math.inf
     at_once = threads // phase.threads * device.sms
     waves = -(-phase.blocks // at_once)
-    moved = sum(moved_bytes(nest, phase, plan) for nest in phase.nests)
-    block = _block_ns(phase, plan)
+    moved = sum(moved_bytes(nest, phase) for nest in phase.nests)
+    block = _block_ns(phase)
     # A block's bytes are asked for in as many rounds as there are nests that load.
     rate = min(device.bandwidth, moved / phase.blocks * min(phase.blocks, at_once) / block * 1e9)
     issued = sum(_instructions(nest, phase) for nest in phase.nests) * phase.blocks
     compute = issued * _ISSUE_NS / (4 * min(device.sms, phase.blocks))
-    asked = sum(requested_bytes(nest, phase, plan) for nest in phase.nests)
+    asked = sum(requested_bytes(nest, phase) for nest in phase.nests)
     cached = asked / (_L1_BYTES_NS * min(device.sms, phase.blocks))
     parts = (moved / rate * 1e9, cached, compute, waves * block)
     return max(parts) + _BESIDE * sum(parts)
 
 
-def moved_bytes(nest: Nest, phase: Phase, plan: Plan) -> float:
+def moved_bytes(nest: Nest, phase: Phase) -> float:
     """Return what a nest moves from and to memory, by whole sectors, in all blocks."""
     total, seen = 0.0, set()
-    params = set(plan.space.kernel.params)
+    params = set(phase.space.kernel.params)
     for node in nest.nodes:
         for access in (*node.reads.values(), node.store):
             if access.tensor not in params:
@@ -64,9 +65,9 @@ def moved_bytes(nest: Nest, phase: Phase, plan: Plan) -> float:
     return total
 
 
-def requested_bytes(nest: Nest, phase: Phase, plan: Plan) -> float:
+def requested_bytes(nest: Nest, phase: Phase) -> float:
     """Return what the warps of a nest ask of L1 in all blocks, by whole sectors."""
-    params = set(plan.space.kernel.params)
+    params = set(phase.space.kernel.params)
     return sum(
         _requested(access, node, _way(access, node, nest, phase)) * _times(node, phase)
         for node in nest.nodes
@@ -136,7 +137,8 @@ def _requested(access: Access, node: Node, nest: Nest) -> float:
             elif step and min(lanes, spread.threads) > 1:
                 break
             lanes //= min(lanes, spread.threads)
-    return math.prod(a.extent for a in node.atoms) * max(size, SECTOR_BYTES / run)
+    atoms = node.spatial if access is node.store else node.atoms
+    return math.prod(a.extent for a in atoms) * max(size, SECTOR_BYTES / run)
 
 
 def _step(access: Access, axis: Axis) -> int:
@@ -155,16 +157,22 @@ def _instructions(nest: Nest, phase: Phase) -> float:
     return trips * work * -(-phase.threads // WARP)
 
 
-def _block_ns(phase: Phase, plan: Plan) -> float:
+def _rounds(nest: Nest) -> int:
+    """Return how many times a thread waits for what it has asked memory for."""
+    trips = math.prod(s.trips for s in nest.walked())
+    return -(-trips // (WRITTEN_OUT if trips <= WRITTEN_OUT else _AHEAD))
+
+
+def _block_ns(phase: Phase) -> float:
     """Return the latency of one block, alone."""
-    total, params = _BLOCK_NS, set(plan.space.kernel.params)
+    total, params = _BLOCK_NS, set(phase.space.kernel.params)
     for nest in phase.nests:
         fresh = any(
             a.tensor in params and not _is_held(a, nest, phase)
             for n in nest.nodes
             for a in n.reads.values()
         )
-        total += _LOAD_NS if fresh else _SHARED_NS
+        total += _LOAD_NS * _rounds(nest) if fresh else _SHARED_NS
         total += _instructions(nest, phase) / max(1, phase.threads // WARP) * _ISSUE_NS
         for node in (n for n in nest.nodes if n.reduced):
             bits = 0

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ...analysis.iteration_space import Node, Space
 from ..plan.decisions import (
     AxisDecisions,
-    Decisions,
     NestDecisions,
     PhaseDecisions,
     SpreadDecisions,
@@ -16,28 +15,37 @@ from ..plan.decisions import (
 from .axes import Views
 
 
-def assembled(
-    space: Space,
-    axes: Sequence[Views],
-    blocks: Sequence[int],
-    spreads: Sequence[SpreadDecisions],
-    nests: Sequence[Sequence[Node]],
-    shared: Sequence[Node],
-    staged: Sequence[StagedDecisions] = (),
-) -> Decisions:
-    atoms = {a: n for n, a in enumerate(space.atoms)}
-    nodes = {n: at for at, n in enumerate(space.nodes)}
-    made = tuple(
-        AxisDecisions(tuple(tuple(atoms[a] for a in view) for view in axis), block)
-        for axis, block in zip(axes, blocks, strict=True)
-    )
-    phase = PhaseDecisions(
-        made,
-        tuple(NestDecisions(tuple(nodes[n] for n in nest), tuple(spreads)) for nest in nests),
-        tuple(nodes[n] for n in shared),
-        tuple(staged),
-    )
-    return Decisions((phase,))
+class Numbers:
+    """The numbers of a kernel's stages and axes."""
+
+    def __init__(self, space: Space) -> None:
+        self._atoms = {a: n for n, a in enumerate(space.atoms)}
+        self._nodes = {n: at for at, n in enumerate(space.nodes)}
+
+    def node(self, node: Node) -> int:
+        return self._nodes[node]
+
+    def phase(
+        self,
+        axes: Sequence[Views],
+        blocks: Sequence[int],
+        spreads: Sequence[SpreadDecisions],
+        nests: Sequence[Sequence[Node]],
+        shared: Sequence[Node],
+        staged: Sequence[StagedDecisions] = (),
+    ) -> PhaseDecisions:
+        """Return the decisions of a launch whose nests are all spread alike."""
+        made = tuple(
+            AxisDecisions(tuple(tuple(self._atoms[a] for a in view) for view in axis), block)
+            for axis, block in zip(axes, blocks, strict=True)
+        )
+        return PhaseDecisions(
+            made,
+            tuple(spreads),
+            tuple(NestDecisions(tuple(map(self.node, nest))) for nest in nests),
+            tuple(map(self.node, shared)),
+            tuple(staged),
+        )
 
 
 def nests_of(space: Space) -> list[list[Node]]:

@@ -8,20 +8,21 @@ from collections.abc import Iterator, Sequence
 from ...analysis.iteration_space import Node, Space
 from ...device.cuda import WARP
 from ..facts.accesses import always_read, is_affine
-from ..plan.decisions import Decisions, SpreadDecisions, StagedDecisions
+from ..plan.decisions import PhaseDecisions, SpreadDecisions, StagedDecisions
 from .axes import Views, fastest_axis
-from .numbered import assembled
+from .numbered import Numbers
 
 _TILES = ((32, 32), (64, 32), (32, 64), (64, 64))  # lines, columns
 
 
 def turned(
     space: Space,
+    numbers: Numbers,
     axes: Sequence[Views],
     cuttable: Sequence[bool],
     nests: Sequence[Sequence[Node]],
     shared: Sequence[Node],
-) -> Iterator[Decisions]:
+) -> Iterator[PhaseDecisions]:
     """Yield decisions by which reads across the lines of a tensor go through shared memory."""
     fastest = fastest_axis(axes, space)
     across = _across(axes, fastest, space)
@@ -40,33 +41,34 @@ def turned(
             spreads = [SpreadDecisions(n, 1) for n in rest]
             spreads += [SpreadDecisions(other, rows), SpreadDecisions(fastest, WARP)]
             staged = [
-                StagedDecisions(node, read, _loading(space, axes, node, read, spreads, other, rows))
+                StagedDecisions(
+                    numbers.node(node), read, _loading(axes, node, read, spreads, other, rows)
+                )
                 for node, read, _ in across
             ]
-            yield assembled(space, axes, blocks, spreads, nests, shared, staged)
+            yield numbers.phase(axes, blocks, spreads, nests, shared, staged)
 
 
 def _loading(
-    space: Space,
     axes: Sequence[Views],
-    node: int,
+    node: Node,
     read: int,
     spreads: Sequence[SpreadDecisions],
     other: int,
     rows: int,
 ) -> tuple[SpreadDecisions, ...]:
     """Return how a tile is loaded: neighbours along its lines."""
-    access = list(space.nodes[node].reads.values())[read]
+    access = list(node.reads.values())[read]
     moving = {a for a, s in access.strides.items() if s}
     has = [s for s in spreads if any(moving & set(view) for view in axes[s.axis])]
     first = [SpreadDecisions(s.axis, rows if s.threads > 1 else 1) for s in has if s.axis != other]
     return (*first, SpreadDecisions(other, WARP))
 
 
-def _across(axes: Sequence[Views], fastest: int, space: Space) -> list[tuple[int, int, int]]:
+def _across(axes: Sequence[Views], fastest: int, space: Space) -> list[tuple[Node, int, int]]:
     """Return the node, the read and the axis of its lines, of reads that go across them."""
     params, found = set(space.kernel.inputs), []
-    for at, node in enumerate(space.nodes):
+    for node in space.nodes:
         always = always_read(node)
         for number, (load, access) in enumerate(node.reads.items()):
             if access.tensor not in params or load not in always or not is_affine(access, node):
@@ -79,5 +81,5 @@ def _across(axes: Sequence[Views], fastest: int, space: Space) -> list[tuple[int
                 for n, axis in enumerate(axes)
                 if any(access.strides.get(v[-1]) == 1 for v in axis)
             ]
-            found += [(at, number, n) for n in along]
+            found += [(node, number, n) for n in along]
     return found

@@ -24,8 +24,9 @@ def emit_prim_func(
     Results are written `over` others, and are no parameters then.
     """
     parameters = Parameters(plan.space.kernel.params, over)
+    between = [parameters.keep(tensor) for tensor in plan.workspace]
     launches = [_launch(phase, parameters) for phase in plan.phases]
-    whole = sequence([*parameters.declared, *launches])
+    whole = sequence([*parameters.declared, *between, *launches])
     root = s_tir.SBlock([], [], [], "root", whole)
     realize = s_tir.SBlockRealize([], tirx.IntImm("bool", 1), root)
     func = tirx.PrimFunc(parameters.buffers, realize)

@@ -11,15 +11,13 @@ from ...analysis.iteration_space import Access, Node
 from ...kernel_ir.expr import Axis as StageAxis
 from ...kernel_ir.expr import Expr, Load, Tensor
 from ..facts.accesses import always_read, is_affine, vector_width
-from ..plan.kernel_plan import HeldKey, Nest, Spread, Staged, held_key
+from ..plan.kernel_plan import WRITTEN_OUT, HeldKey, Nest, Spread, Staged, held_key
 from .arithmetic import Emitter, Way, combined, identity
 from .code import INDEX, both, guarded, number, run, sequence, total, unrolled
 from .places import Places
 from .point import Point
 from .stage import place
 from .storage import Storage
-
-_MOST_UNROLLED = 16  # trips of a loop that keeps nothing in registers
 
 
 class NestEmitter:
@@ -34,7 +32,7 @@ class NestEmitter:
         for node in nest.nodes:
             self._reads.update({load: (node, access) for load, access in node.reads.items()})
             self._digits.update(node.digits)
-        self._home = {n.stage.out: n for each in storage.phase.nests for n in each.nodes}
+        self._home = {n.stage.out: n for n in storage.phase.space.nodes}
         self._made = {n.stage.out for n in nest.nodes if not n.reduced}
         self._at_hand: dict[Tensor, ir.Var] = {}  # made in this nest, an element a lane
         self._loaded: dict[Load, tuple[ir.Var, Callable[[], ir.Expr]]] = {}
@@ -100,7 +98,7 @@ class NestEmitter:
 
     def _is_unrolled(self, spread: Spread) -> bool:
         """Return whether registers are numbered by the trips of a loop, or they are few."""
-        if spread.trips <= _MOST_UNROLLED:
+        if spread.trips <= WRITTEN_OUT:
             return True
         kept = self._storage.registers
         if any(node in kept and spread.axis.meets(node.spatial) for node in self._nest.nodes):

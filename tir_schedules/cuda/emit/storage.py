@@ -31,6 +31,12 @@ class Parameters:
         for result, operand in over.items():
             self.flat[result] = self.flat[operand]
 
+    def keep(self, tensor: Tensor) -> tirx.Stmt:
+        """Return the allocation of what one launch makes and another reads."""
+        buffer = tirx.decl_buffer((tensor.elements,), tensor.dtype, tensor.name)
+        self.flat[tensor] = buffer
+        return tirx.AllocBuffer(buffer)
+
 
 class Storage:
     """The arrays of one launch; `declared` are to stand before its nests."""

@@ -1,251 +1,44 @@
-"""A plan of decisions: the objects that their numbers name, laid out, and checked.
-
-Nothing is chosen here, and nothing refused for being slow.
-"""
+"""A plan of decisions: launches in order, each checked, and what they hand on."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-from ...analysis.iteration_space import Atom, Edge, Node, Space
-from ...device.cuda import MOST_THREADS, WARP, CudaDevice
-from ..facts.accesses import always_read, is_affine
-from ..plan.decisions import (
-    Decisions,
-    NestDecisions,
-    PhaseDecisions,
-    SpreadDecisions,
-    StagedDecisions,
-)
-from ..plan.kernel_plan import (
-    Axis,
-    HeldKey,
-    Nest,
-    Phase,
-    Plan,
-    Spread,
-    Staged,
-    held_key,
-    register_words,
-    shared_dims,
-)
-
-MOST_WORDS = 96  # of registers that keep values between nests: 255 are a thread's at the most
-_MOST_HELD = 96  # words of a thread, of one tensor
-
-T = TypeVar("T")
+from ...analysis.iteration_space import Space
+from ...device.cuda import CudaDevice
+from ..facts.parts import part_axis
+from ..facts.reading import Reading
+from ..plan.decisions import Decisions
+from ..plan.kernel_plan import Phase, Plan
+from .phase import Illegal, phase_of, picked
 
 
-class Illegal(Exception):
-    """What decisions ask for can't be done; caught where a plan is made of them."""
-
-
-def build_plan(space: Space, decisions: Decisions, device: CudaDevice) -> Plan | str:
+def build_plan(reading: Reading, decisions: Decisions, device: CudaDevice) -> Plan | str:
     """Return the plan that decisions make of a kernel, or the first reason why they make none."""
     try:
-        phases = tuple(_phase(space, decided, device) for decided in decisions.phases)
-        _whole(space, phases)
+        space = _with_parts(reading, decisions)
+        phases = tuple(phase_of(space, decided, device) for decided in decisions.phases)
+        _refuse_order(space, phases)
     except Illegal as reason:
         return str(reason)
     return Plan(space, phases)
 
 
-def _whole(space: Space, phases: Sequence[Phase]) -> None:
-    """Check that each node is made once, behind what it reads, and in the launch that reads it."""
+def _with_parts(reading: Reading, decisions: Decisions) -> Space:
+    """Return the kernel in shared axes, its sums in parts."""
+    for number, count in decisions.parts:
+        stage = picked(reading.reduced.stages, number, "stage")
+        if stage.reduction is None or not 2 <= count <= part_axis(stage).extent:
+            raise Illegal(f"{stage.name} in {count} parts")
+    return reading.space(decisions.parts)
+
+
+def _refuse_order(space: Space, phases: Sequence[Phase]) -> None:
+    """Check that each node is made once, and behind what it reads."""
     order = [node for phase in phases for nest in phase.nests for node in nest.nodes]
     if sorted(map(space.nodes.index, order)) != list(range(len(space.nodes))):
         raise Illegal("each stage is in one nest")
     place = {node: at for at, node in enumerate(order)}
-    home = {node: phase for phase in phases for nest in phase.nests for node in nest.nodes}
     for edge in space.edges:
         if place[edge.producer] > place[edge.consumer]:
             raise Illegal(f"{edge.consumer.stage.name} is before what it reads")
-        if home[edge.producer] is not home[edge.consumer]:
-            raise Illegal("launches hand nothing on")
-
-
-def _phase(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase:
-    axes = tuple(
-        Axis(
-            tuple(tuple(_picked(space.atoms, n, "axis") for n in v) for v in each.views), each.block
-        )
-        for each in decided.axes
-    )
-    _refuse_axes(axes)
-    products = [math.prod(s.threads for s in nest.spreads) for nest in decided.nests]
-    threads = max(WARP, *products)  # shuffles name all lanes of a warp
-    if threads > MOST_THREADS:
-        raise Illegal(f"a block of {threads} threads")
-    nests = tuple(_nest(space, axes, each) for each in decided.nests)
-    for nest in nests:
-        _refuse_nest(nest)
-    draft = Phase(axes, nests, threads)
-    kept = tuple(_picked(space.nodes, number, "stage") for number in decided.shared)
-    inside = [e for e in space.edges if any(e.consumer in n.nodes for n in nests)]
-    for edge in inside:
-        _refuse_cut(edge, draft)
-    registers, shared = _placed(inside, draft, kept)
-    held = _held(draft, space) if decided.holds else ()
-    staged = tuple(_staged(space, axes, threads, each) for each in decided.staged)
-    phase = Phase(axes, nests, threads, registers, shared, held, staged)
-    _refuse_size(phase, device)
-    return phase
-
-
-def _refuse_axes(axes: Sequence[Axis]) -> None:
-    """Check that an atom is in one axis, and that the views of each are as long."""
-    atoms = [a for axis in axes for view in axis.views for a in view]
-    if len(set(atoms)) != len(atoms) or not all(axis.views and all(axis.views) for axis in axes):
-        raise Illegal("an atom is in one view of one axis")
-    for axis in axes:
-        if any(math.prod(a.extent for a in view) != axis.extent for view in axis.views):
-            raise Illegal(f"{axis} has views of other lengths")
-        if not 1 <= axis.block <= axis.extent:
-            raise Illegal(f"blocks of {axis.block} of {axis.extent} positions")
-
-
-def _nest(space: Space, axes: Sequence[Axis], decided: NestDecisions) -> Nest:
-    nodes = tuple(_picked(space.nodes, number, "stage") for number in decided.nodes)
-    return Nest(nodes, _spreads(axes, decided.spreads))
-
-
-def _spreads(axes: Sequence[Axis], decided: Sequence[SpreadDecisions]) -> tuple[Spread, ...]:
-    stride, spreads = 1, []
-    for each in reversed(decided):
-        if each.threads < 1 or each.threads & (each.threads - 1):
-            raise Illegal(f"{each.threads} threads along an axis: a power of two")
-        axis = _picked(axes, each.axis, "axis")
-        spreads.append(Spread(axis, each.threads, stride, each.width))
-        stride *= each.threads
-    return tuple(reversed(spreads))
-
-
-def _staged(space: Space, axes: Sequence[Axis], threads: int, decided: StagedDecisions) -> Staged:
-    node = _picked(space.nodes, decided.node, "stage")
-    load = _picked(tuple(node.reads), decided.read, "read")
-    access, spreads = node.reads[load], _spreads(axes, decided.spreads)
-    if load.tensor not in space.kernel.inputs or not is_affine(access, node):
-        raise Illegal(f"what {node.stage.name} reads of {load.tensor.name} is not staged")
-    if load not in always_read(node):
-        raise Illegal(f"{load.tensor.name} is not read at every point")
-    moving = [a for a, s in access.strides.items() if s]
-    wanted = {axis for axis in axes if axis.meets(moving)}
-    if not spreads or {s.axis for s in spreads} != wanted or len(spreads) != len(wanted):
-        raise Illegal("what is staged is spread along the axes that it has")
-    if math.prod(s.threads for s in spreads) > threads:
-        raise Illegal("more threads load than there are")
-    _refuse_widths(spreads, moving)
-    return Staged(node, load, spreads)
-
-
-def _refuse_nest(nest: Nest) -> None:
-    """Check the nodes of a nest, its spreads, and what it stores."""
-    atoms = set(nest.nodes[0].atoms)
-    if any(set(node.atoms) != atoms for node in nest.nodes):
-        raise Illegal("the stages of a nest are over the same points")
-    spread = [s.axis for s in nest.spreads]
-    held = {a for axis in spread for view in axis.views for a in view}
-    if len(set(spread)) != len(spread) or not atoms <= held:
-        raise Illegal("each axis of a nest is spread once")
-    for node in nest.nodes:
-        for axis in (axis for axis in spread if axis.meets(node.atoms)):
-            groups = [set(group) for group in (node.spatial, node.reduced)]
-            if sum(bool(set(view) & atoms) for view in axis.views) > 1 or not any(
-                set(axis.view(node.atoms)) <= group for group in groups
-            ):
-                raise Illegal(f"{node.stage.name} walks a part of {axis}")
-    _refuse_widths(nest.spreads, atoms)
-
-
-def _refuse_widths(spreads: Sequence[Spread], atoms: Collection[Atom]) -> None:
-    wide = [s for s in spreads if s.width > 1]
-    if len(wide) > 1 or any(s.width & (s.width - 1) for s in wide):
-        raise Illegal("a thread has a power of two positions side by side, of one axis")
-    for s in wide:
-        last = s.axis.view(atoms)[-1] if s.axis.meets(atoms) else s.axis.views[0][-1]
-        if s.axis.block % s.width or last.extent % s.width:
-            raise Illegal(f"{s.axis} is no whole number of {s.width}")
-
-
-def _refuse_cut(edge: Edge, phase: Phase) -> None:
-    """Check that a block has what it reads of what is made in it."""
-    made = edge.producer
-    for atom in made.reduced:
-        if phase.axis_of(atom).blocks > 1:
-            raise Illegal(f"blocks have parts of the sums of {made.stage.name}")
-    for atom in edge.unaligned & set(made.atoms):
-        if phase.axis_of(atom).blocks > 1:
-            raise Illegal(f"{edge.consumer.stage.name} reads what other blocks make")
-    for atom in set(made.spatial) - edge.unaligned - set(edge.consumer.atoms):
-        if phase.axis_of(atom).blocks > 1:
-            raise Illegal(f"{edge.consumer.stage.name} has no block of {made.stage.name}")
-
-
-def _placed(
-    edges: Sequence[Edge], phase: Phase, kept: Sequence[Node]
-) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """Return the nodes that registers keep for later nests, and those that shared memory does."""
-    registers: dict[Node, None] = {}
-    for edge in edges:
-        made, nest = edge.producer, phase.nest_of(edge.producer)
-        reader = phase.nest_of(edge.consumer)
-        if nest is reader and not made.reduced and not edge.unaligned:
-            continue
-        if nest is reader:
-            raise Illegal(f"{edge.consumer.stage.name} is in the loops that make what it reads")
-        if made in kept:
-            continue
-        if not is_alike(edge, nest, reader):
-            raise Illegal(f"{made.stage.name} is not where {edge.consumer.stage.name} reads it")
-        registers.setdefault(made)
-    for node in kept:
-        if shared_dims(node, phase) is None:
-            raise Illegal(f"{node.stage.name} has no place in shared memory")
-    for nest in phase.nests:
-        for axis in (s.axis for node in nest.nodes if node.reduced for s in nest.of(node.reduced)):
-            if axis.blocks > 1:
-                raise Illegal(f"blocks have parts of the sums over {axis}")
-    return tuple(registers), tuple(kept)
-
-
-def is_alike(edge: Edge, made: Nest, read: Nest) -> bool:
-    """Return whether each thread reads, in one nest, what it has made in another."""
-    return not edge.unaligned and made.of(edge.producer.spatial) == read.of(edge.producer.spatial)
-
-
-def _held(phase: Phase, space: Space) -> tuple[HeldKey, ...]:
-    """Return what several nests read at every point, spread alike."""
-    first: dict[HeldKey, Nest] = {}
-    found: dict[HeldKey, None] = {}
-    params = set(space.kernel.inputs)
-    for nest in phase.nests:
-        for node in nest.nodes:
-            for load in always_read(node):
-                access = node.reads[load]
-                if load.tensor not in params or not is_affine(access, node):
-                    continue
-                key = held_key(access, nest)
-                if key is None or key.words > _MOST_HELD:
-                    continue
-                if first.setdefault(key, nest) is not nest:
-                    found.setdefault(key)
-    return tuple(found)
-
-
-def _refuse_size(phase: Phase, device: CudaDevice) -> None:
-    words = sum(register_words(n, phase.nest_of(n)) for n in phase.registers)
-    sums = {n for nest in phase.nests for n in nest.nodes if n.reduced}
-    words += sum(register_words(n, phase.nest_of(n)) for n in sums - set(phase.registers))
-    if words > MOST_WORDS:
-        raise Illegal(f"a thread keeps {words} words between its nests")
-    used = phase.shared_bytes
-    if used > device.block_shared_bytes:
-        raise Illegal(f"a block keeps {used} bytes in shared memory")
-
-
-def _picked(items: Sequence[T], number: int, what: str) -> T:
-    if not 0 <= number < len(items):
-        raise Illegal(f"the kernel has no {what} {number}")
-    return items[number]

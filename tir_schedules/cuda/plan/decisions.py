@@ -32,14 +32,13 @@ class SpreadDecisions:
 
 @dataclass(frozen=True)
 class NestDecisions:
-    """Nodes that are computed point by point, and how threads share the points.
+    """Nodes that are computed point by point; threads share the points in their `own` way, if any.
 
-    The last of `spreads` numbers neighbouring threads. Of an axis that the nodes lack, threads all
-    compute the same.
+    Otherwise they do as in all nests of the launch.
     """
 
     nodes: tuple[int, ...]
-    spreads: tuple[SpreadDecisions, ...]
+    own: tuple[SpreadDecisions, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,14 @@ class StagedDecisions:
 class PhaseDecisions:
     """One launch: the axes of its blocks, the nests that run in each one after the other.
 
+    The last of `spreads` numbers neighbouring threads. Of an axis that the nodes of a nest lack,
+    threads all compute the same.
     What `shared` nodes make is kept in shared memory, what others make in registers. Where `holds`,
     what several nests read is loaded once, into registers.
     """
 
     axes: tuple[AxisDecisions, ...]
+    spreads: tuple[SpreadDecisions, ...]
     nests: tuple[NestDecisions, ...]
     shared: tuple[int, ...] = ()
     staged: tuple[StagedDecisions, ...] = ()
@@ -68,6 +70,11 @@ class PhaseDecisions:
 
 @dataclass(frozen=True)
 class Decisions:
-    """How a kernel runs: its launches in order."""
+    """How a kernel runs: its launches in order.
+
+    Numbers of stages and axes are those of the kernel with the sums of `parts`, a stage of the
+    kernel as it is read and a number of parts each, in parts.
+    """
 
     phases: tuple[PhaseDecisions, ...]
+    parts: tuple[tuple[int, int], ...] = ()

@@ -18,6 +18,8 @@ from ...kernel_ir.expr import Load, Tensor, dtype_bytes
 from ...kernel_ir.index import normalize
 from ...kernel_ir.stage import Kernel
 
+WRITTEN_OUT = 16  # trips of a loop at the most that is written out though registers need it not
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -174,9 +176,11 @@ class HeldKey:
 class Phase:
     """One launch. `registers` and `shared` are nodes by where a later nest of it reads them.
 
-    `held` are the keys of reads that are loaded once for several nests.
+    `space` is what of the kernel it computes: what other launches make or read are parameters of
+    it. `held` are the keys of reads that are loaded once for several nests.
     """
 
+    space: Space
     axes: tuple[Axis, ...]
     nests: tuple[Nest, ...]
     threads: int
@@ -222,7 +226,12 @@ class Plan:
 
     space: Space
     phases: tuple[Phase, ...]
-    results: tuple[Tensor, ...] = ()  # of one launch that a later one reads, no outputs
+
+    @property
+    def workspace(self) -> tuple[Tensor, ...]:
+        """What one launch makes, and a later one reads, that is no result of the kernel."""
+        made = dict.fromkeys(t for phase in self.phases for t in phase.space.kernel.outputs)
+        return tuple(t for t in made if t not in self.space.kernel.params)
 
     @property
     def kernel(self) -> Kernel:
@@ -231,7 +240,8 @@ class Plan:
 
     def __str__(self) -> str:
         launches = (f"launch {n}: {phase}" for n, phase in enumerate(self.phases, 1))
-        return "\n".join([self.space.kernel.name, *launches])
+        kept = [f"between launches: {t.name} ({t.bytes} bytes)" for t in self.workspace]
+        return "\n".join([self.space.kernel.name, *launches, *kept])
 
 
 def held_key(access: Access, nest: Nest) -> HeldKey | None:

@@ -12,7 +12,7 @@ from tvm.target import Target
 from support.kernels import stitch_case as sc
 from support.kernels.scheduled import run as run_on_cpu
 from support.kernels.scheduled import scheduled
-from support.simt.simulator import Simulated, simulated
+from support.simt.simulator import Launches, launches
 from tir_schedules.cpu.template import read
 from tir_schedules.cuda import template
 from tir_schedules.cuda.plan.decisions import Decisions
@@ -32,7 +32,7 @@ class OnGpu:
 
     kernel: Kernel
     plan: Plan
-    made: Simulated
+    made: Launches
 
 
 def planned(func: tirx.PrimFunc, decisions: Decisions | None = None) -> OnGpu:
@@ -44,7 +44,7 @@ def planned(func: tirx.PrimFunc, decisions: Decisions | None = None) -> OnGpu:
         assert isinstance(decisions, Decisions), decisions
     plan = template.plan(kernel, decisions, H200)
     assert isinstance(plan, Plan), plan
-    return OnGpu(kernel, plan, simulated(template.emit_plan(plan, func)))
+    return OnGpu(kernel, plan, launches(template.emit_plan(plan, func)))
 
 
 def arrays_for(kernel: Kernel, seed: int) -> list[np.ndarray]:
@@ -98,7 +98,8 @@ def sectors(gpu: OnGpu) -> dict[str, int]:
     inputs = [array for tensor, array in pairs if tensor not in gpu.kernel.outputs]
     outputs = [array for tensor, array in pairs if tensor in gpu.kernel.outputs]
     gpu.made.run(inputs, outputs, 0, counting=True)
-    found = {tensor.name: gpu.made.counts(tensor.name) for tensor, _ in pairs}
+    (kernel,) = gpu.made.kernels
+    found = {tensor.name: kernel.counts(tensor.name) for tensor, _ in pairs}
     return {name: counts.loaded + counts.stored for name, counts in found.items()}
 
 

@@ -2,11 +2,13 @@
 //
 // A thread runs until it meets others: at a barrier, a shuffle, a vote, or its end. Who goes next is
 // drawn, so that what one thread reads of another without a barrier between is another's in some
-// order. Shared memory begins as NaN, in every block.
+// order; in every other block, also drawn, warps go one before the other as far as they can. Shared
+// memory begins as NaN, in every block.
 #pragma once
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -59,6 +61,10 @@ class Block {
   void run(const std::function<void()>& body) {
     body_ = &body;
     failure_.clear();
+    in_ranks_ = draw(2) == 1;
+    ranks_.resize((threads_.size() + kWarp - 1) / kWarp);
+    for (unsigned warp = 0; warp < ranks_.size(); ++warp) ranks_[warp] = warp;
+    std::shuffle(ranks_.begin(), ranks_.end(), rng_);
     for (unsigned number = 0; number < threads_.size(); ++number) start(number);
     while (step()) {
     }
@@ -103,14 +109,28 @@ class Block {
   // Lets one thread go on, or those that have met; returns whether any is left.
   bool step() {
     std::vector<unsigned> able;
-    for (const Thread& thread : threads_)
-      if (thread.waits == Waits::kNot) able.push_back(thread.number);
+    unsigned first = ~0u;
+    for (const Thread& thread : threads_) {
+      if (thread.waits != Waits::kNot) continue;
+      const unsigned rank = in_ranks_ ? ranks_[thread.number / kWarp] : 0;
+      if (rank < first) able.clear();
+      first = std::min(first, rank);
+      if (rank == first) able.push_back(thread.number);
+    }
+    // A warp that stands before those has met, or waits for others.
+    if (in_ranks_ && waits_for_lanes_below(first) && meet_lanes()) return true;
     if (!able.empty()) {
       now_ = &threads_[able[draw(able.size())]];
       swapcontext(&scheduler_, &now_->context);
       return failure_.empty();
     }
     return meet_lanes() || converge() || meet_block();
+  }
+
+  bool waits_for_lanes_below(unsigned rank) const {
+    for (const Thread& thread : threads_)
+      if (thread.waits == Waits::kLanes && ranks_[thread.number / kWarp] < rank) return true;
+    return false;
   }
 
   // Exchanges what lanes give each other, once all that are named wait at the same place.
@@ -195,6 +215,8 @@ class Block {
 
   dim3 size_;
   std::mt19937 rng_;
+  std::vector<unsigned> ranks_;  // of warps, and whether they go by them
+  bool in_ranks_ = false;
   std::vector<Thread> threads_;
   const std::function<void()>* body_ = nullptr;
   ucontext_t scheduler_;

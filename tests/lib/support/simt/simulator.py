@@ -10,7 +10,7 @@ import ctypes
 import functools
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from tvm.target import Target
 
 from tvm_stitch.runtime import link
 
-from .source import kernel_of, translated
+from .source import kernel_of, kernels_apart, translated
 
 _HERE = Path(__file__).parent
 _AXES = [f"{kind}Idx.{axis}" for kind in ("block", "thread") for axis in "xyz"]
@@ -68,6 +68,10 @@ class Simulated:
         for array in outputs:
             array.reshape(-1).view(np.uint8)[...] = 0xFF
         given = dict(zip(self.buffers, (*inputs, *outputs), strict=True))
+        self.launch(given, seed, counting)
+
+    def launch(self, given: Mapping[str, np.ndarray], seed: int, counting: bool) -> None:
+        """Run the kernel on arrays by their names. Raises: SimulationError."""
         arrays = [given[name.removesuffix("_ptr")] for _, name in kernel_of(self.source)[1]]
         pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
         counts = (ctypes.c_size_t * len(arrays))(*(array.size for array in arrays))
@@ -118,26 +122,94 @@ def _built(source: str) -> ctypes.CDLL:
     return loaded
 
 
+@dataclass(frozen=True)
+class Launches:
+    """The kernels of a PrimFunc in order, and the arrays between them: elements and dtypes."""
+
+    kernels: tuple[Simulated, ...]
+    buffers: tuple[str, ...]
+    between: dict[str, tuple[int, str]]
+
+    def run(
+        self,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        seed: int,
+        counting: bool = False,
+    ) -> None:
+        """Write `outputs` of a PrimFunc's parameters in their order. Raises: SimulationError."""
+        arrays = dict(zip(self.buffers, (*inputs, *outputs), strict=True))
+        fresh = {name: np.empty(n, dtype) for name, (n, dtype) in self.between.items()}
+        for array in (*outputs, *fresh.values()):
+            array.reshape(-1).view(np.uint8)[...] = 0xFF
+        for number, kernel in enumerate(self.kernels):
+            kernel.launch({**arrays, **fresh}, seed + number, counting)
+
+    def without_barrier(self, number: int) -> Launches:
+        """Return the same without one barrier of the only kernel. Raises: IndexError."""
+        (kernel,) = self.kernels
+        return replace(self, kernels=(kernel.without_barrier(number),))
+
+
+def launches(func: tirx.PrimFunc, arch: str = "sm_90") -> Launches:
+    """Return the kernels that a PrimFunc becomes, one for each loop over blocks."""
+    made = _device_source(func, arch)
+    grids = _launches_of(func)
+    names = tuple(param.name for param in func.params)
+    pairs = zip(kernels_apart(made), grids, strict=True)
+    kernels = tuple(
+        Simulated(source, tuple(sizes[:3]), tuple(sizes[3:]), names) for source, sizes in pairs
+    )
+    return Launches(kernels, names, _allocated(func))
+
+
 def simulated(func: tirx.PrimFunc, arch: str = "sm_90") -> Simulated:
     """Return the one kernel that a PrimFunc, whose loops are bound to threads, becomes."""
+    (kernel,) = launches(func, arch).kernels
+    return kernel
+
+
+def _device_source(func: tirx.PrimFunc, arch: str) -> str:
     target = Target({"kind": "cuda", "arch": arch}, host={"kind": "llvm"})
     mod = tvm.IRModule({"main": func.with_attr("global_symbol", "main")})
     with target:
         made = tvm.compile(mod, target=target)
     (device,) = made.mod.imports
-    extents = _extents(func)
-    sizes = [extents.get(axis, 1) for axis in _AXES]
-    names = tuple(param.name for param in func.params)
-    return Simulated(device.inspect_source(), tuple(sizes[:3]), tuple(sizes[3:]), names)
+    return device.inspect_source()
 
 
-def _extents(func: tirx.PrimFunc) -> dict[str, int]:
-    """Return the extent of each thread axis that loops are bound to."""
-    found: dict[str, int] = {}
+def _launches_of(func: tirx.PrimFunc) -> list[list[int]]:
+    """Return the extents of the axes of blocks and threads, launch by launch."""
+    loops = _bound(func.body)
+    inner = [other for loop in loops for other in _bound(loop.body)]
+    outermost = [loop for loop in loops if not any(loop.same_as(other) for other in inner)]
+    found = []
+    for loop in outermost:
+        sizes = {str(each.thread_binding.thread_tag): int(each.extent) for each in _bound(loop)}
+        found.append([sizes.get(axis, 1) for axis in _AXES])
+    return found
+
+
+def _bound(stmt: tirx.Stmt) -> list[tirx.For]:
+    """Return the loops in a statement that are bound to axes of blocks or threads."""
+    found: list[tirx.For] = []
 
     def visit(loop: tirx.For) -> None:
         if loop.thread_binding is not None:
-            found[str(loop.thread_binding.thread_tag)] = int(loop.extent)
+            found.append(loop)
 
-    tvm_ffi.structural_walk(func.body, (tirx.For, visit))
+    tvm_ffi.structural_walk(stmt, (tirx.For, visit))
+    return found
+
+
+def _allocated(func: tirx.PrimFunc) -> dict[str, tuple[int, str]]:
+    """Return the arrays of device memory that a PrimFunc allocates."""
+    found: dict[str, tuple[int, str]] = {}
+
+    def visit(stmt: tirx.AllocBuffer) -> None:
+        kind = stmt.buffer.ty
+        if str(tirx.buffer_data(stmt.buffer).ty.storage_scope) in ("", "global"):
+            found[stmt.buffer.name] = int(kind.shape[0]), str(kind.dtype.dtype)
+
+    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, visit))
     return found

@@ -11,6 +11,8 @@ import re
 
 _MOST_SHARED = 227 << 10  # bytes of a block: sm_90
 _KERNEL = re.compile(r"__global__ void\s+(?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\)\s*\{")
+_HEAD = r'extern "C" __global__ void\s+(?:__launch_bounds__\(\d+\) )?(\w+)\([^)]*\)'
+_DECLARATION, _DEFINITION = re.compile(_HEAD + r";"), re.compile(_HEAD + r"\s*\{")
 _POINTER = re.compile(r"(\w+)\*\s+__restrict__ (\w+)")
 _SHARED = re.compile(r"__shared__ (?:alignas\(\d+\) )?(\w+) (\w+)\[(\d+)\];")
 _DYNAMIC = re.compile(r"extern __shared__ (?:alignas\(\d+\) )?(\w+) (\w+)\[\];")
@@ -22,6 +24,24 @@ def kernel_of(source: str) -> tuple[str, list[tuple[str, str]]]:
     """Return the name of the one kernel, and the type and name of each of its parameters."""
     ((name, parameters),) = _KERNEL.findall(source)
     return name, _POINTER.findall(parameters)
+
+
+def kernels_apart(source: str) -> list[str]:
+    """Return the source with one kernel each time, in the order in which they are launched."""
+    heads = list(_DEFINITION.finditer(source))
+    ends = [head.start() for head in heads[1:]] + [len(source)]
+    first = _DECLARATION.search(source)
+    before = source[: first.start() if first else heads[0].start()]
+    bodies = {
+        head.group(1): source[head.start() : end] for head, end in zip(heads, ends, strict=True)
+    }
+    return [before + bodies[name] for name in sorted(bodies, key=_launch_number)]
+
+
+def _launch_number(name: str) -> int:
+    """Return which launch a kernel is: TVM numbers all but the first."""
+    number = name.rpartition("_")[2]
+    return int(number) if number.isdigit() else 0
 
 
 def translated(source: str) -> str:

@@ -1,0 +1,104 @@
+"""Sums in parts, one a block, that a later launch adds up: rfactor, as a rewrite of stages.
+
+rewrite: out[i] = sum_k f(i, k)
+      -> part[p, i] = sum_k f(i, p * size + k); out[i] = sum_p part[p, i]
+The last part of an axis that is no whole number of them adds nothing where the axis ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ...analysis.iteration_space import Edge, Node, Space
+from ...kernel_ir.expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
+from ...kernel_ir.stage import Kernel, Stage, substitute_axes
+
+_LONG = 128  # positions, of which two can be a part for each multiprocessor of a small GPU
+_BRANCH = "call:tirx.if_then_else"
+
+
+class Parts(Tensor):
+    """A tensor of parts of sums."""
+
+
+def in_parts(kernel: Kernel, parts: Mapping[int, int]) -> Kernel:
+    """Return the kernel with sums, by their numbers, in so many parts each."""
+    stages: list[Stage] = []
+    for number, stage in enumerate(kernel.stages):
+        stages += _factored(stage, parts[number]) if number in parts else [stage]
+    return replace(kernel, stages=tuple(stages))
+
+
+def part_axis(stage: Stage) -> Axis:
+    """Return the axis of a sum that is cut into parts: the first long one, or the longest."""
+    longest = max(stage.reduced, key=lambda axis: axis.extent)
+    return next((axis for axis in stage.reduced if axis.extent >= _LONG), longest)
+
+
+def _factored(stage: Stage, parts: int) -> list[Stage]:
+    axis, rule = part_axis(stage), stage.reduction
+    size = -(-axis.extent // parts)
+    part = Axis(f"{axis.name}_part", -(-axis.extent // size))
+    inner = Axis(axis.name, size, is_reduce=True)
+    place = _sum(_times(AxisRef(part), size), AxisRef(inner))
+    value = substitute_axes(stage.value, {axis: place})
+    if axis.extent % size:
+        inside = Op("LT", (place, Const(axis.extent, "int64")), "bool")
+        value = Op(_BRANCH, (inside, value, Const(_start(stage), value.dtype)), value.dtype)
+    made = Parts(f"{stage.out.name}_parts", (part.extent, *stage.out.shape), stage.out.dtype)
+    axes = tuple(inner if a is axis else a for a in stage.axes)
+    first = Stage(
+        f"{stage.name}_parts", made, (part, *axes), (AxisRef(part), *stage.out_index), value, rule
+    )
+    own = {a: Axis(a.name, a.extent) for a in stage.spatial}
+    places = {a: AxisRef(b) for a, b in own.items()}
+    added = Axis(part.name, part.extent, is_reduce=True)
+    index = tuple(substitute_axes(i, places) for i in stage.out_index)
+    load = Load(made, (AxisRef(added), *index))
+    second = Stage(stage.name, stage.out, (*own.values(), added), index, load, rule)
+    return [first, second]
+
+
+def _start(stage: Stage) -> float | int | bool:
+    """Return what changes no sum."""
+    rule, dtype = stage.reduction, stage.out.dtype
+    if dtype.startswith(("float", "bfloat")) and rule.kind in ("max", "min"):
+        return float("-inf") if rule.kind == "max" else float("inf")
+    return rule.identity
+
+
+def _sum(left: Expr, right: Expr) -> Expr:
+    return Op("Add", (left, right), "int64")
+
+
+def _times(value: Expr, factor: int) -> Expr:
+    return Op("Mul", (value, Const(factor, "int64")), "int64")
+
+
+def launches_of(space: Space) -> list[list[Node]]:
+    """Return the nodes of each launch: what reads parts of sums waits for all of them."""
+    level: dict[Node, int] = {}
+    for node in space.nodes:
+        edges = space.incoming.get(node, ())
+        level[node] = max((level[e.producer] + is_partial(e.producer) for e in edges), default=0)
+    count = max(level.values(), default=0) + 1
+    return [[n for n in space.nodes if level[n] == number] for number in range(count)]
+
+
+def is_partial(node: Node) -> bool:
+    """Return whether a node makes parts of sums."""
+    return isinstance(node.stage.out, Parts)
+
+
+def space_of(space: Space, nodes: Sequence[Node]) -> Space:
+    """Return the part of a kernel that one launch computes: what others make it is given."""
+    inside = set(nodes)
+    edges: list[Edge] = [e for e in space.edges if e.consumer in inside and e.producer in inside]
+    crossing = (e for e in space.edges if (e.producer in inside) != (e.consumer in inside))
+    made = {n.stage.out for n in nodes}
+    tensors = dict.fromkeys((*space.kernel.params, *(e.producer.stage.out for e in crossing)))
+    outputs = tuple(t for t in tensors if t in made)
+    stages = tuple(n.stage for n in nodes)
+    kernel = replace(space.kernel, params=tuple(tensors), outputs=outputs, stages=stages)
+    return Space(kernel, tuple(nodes), tuple(edges))

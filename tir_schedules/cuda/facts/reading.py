@@ -1,0 +1,49 @@
+"""A kernel as the template reads it, in shared axes: as it is, or with some sums in parts."""
+
+from __future__ import annotations
+
+import functools
+
+from ...analysis.atomize import atomize
+from ...analysis.coalesce import coalesce
+from ...analysis.iteration_space import Space
+from ...kernel_ir.alternatives import alternatives
+from ...kernel_ir.stage import Kernel
+from ...rewrites.inline import inline_stages
+from ...rewrites.late_division import divide_late
+from ...rewrites.mark_signs import mark_signs
+from ...rewrites.softmax import drop_nan
+from ...rewrites.widen import widen
+from .parts import in_parts
+
+Counts = tuple[tuple[int, int], ...]  # of the parts of sums, by the numbers of stages
+
+
+@functools.lru_cache(maxsize=8)
+def reading_of(kernel: Kernel) -> Reading:
+    """Return the reading of a kernel; whoever asks for the last ones again has the same."""
+    return Reading(kernel)
+
+
+class Reading:
+    """What is known of a kernel before anything is decided. Decisions number what it has."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._spaces: dict[Counts, Space] = {}
+
+    @functools.cached_property
+    def has_ways(self) -> bool:
+        """Whether the kernel chooses between two ways by a check."""
+        return alternatives(self.kernel) is not None
+
+    @functools.cached_property
+    def reduced(self) -> Kernel:
+        """The stages that are worth a place."""
+        return divide_late(drop_nan(mark_signs(inline_stages(widen(self.kernel)))))
+
+    def space(self, parts: Counts = ()) -> Space:
+        """Return the stages in axes that they share, some sums in so many parts."""
+        if parts not in self._spaces:
+            self._spaces[parts] = coalesce(atomize(in_parts(self.reduced, dict(parts))))
+        return self._spaces[parts]
