@@ -13,8 +13,8 @@ from support.cuda.kernels import fused
 from support.kernels import stitch_case as sc
 from tir_schedules.cpu.template import read
 from tir_schedules.cuda import template
+from tir_schedules.cuda.decide.candidates import candidates
 from tir_schedules.cuda.decide.numbered import Numbers
-from tir_schedules.cuda.decide.planner import candidates
 from tir_schedules.cuda.facts.reading import reading_of
 from tir_schedules.cuda.legal.phase import build_phase
 from tir_schedules.cuda.plan.decisions import Decisions

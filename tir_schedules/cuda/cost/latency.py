@@ -12,7 +12,7 @@ import math
 from ...analysis.iteration_space import Access, Node
 from ...device.cuda import SECTOR_BYTES, WARP, CudaDevice
 from ...kernel_ir.expr import dtype_bytes
-from ..plan.kernel_plan import WRITTEN_OUT, Axis, HeldKey, Nest, Phase, Plan, held_key
+from ..plan.kernel_plan import Axis, HeldKey, Nest, Phase, Plan, held_key
 from .occupancy import resident_threads
 
 LAUNCH_NS = 2000.0
@@ -125,20 +125,22 @@ def _asked(access: Access, node: Node, nest: Nest) -> float:
 def _requested(access: Access, node: Node, nest: Nest) -> float:
     """Return the bytes of the sectors that warps ask for, each time they do."""
     size = dtype_bytes(access.tensor.dtype)
-    if access.opaque:
-        run = 1
-    else:
-        run, lanes = 1, WARP
-        for spread in reversed(nest.walked()):
-            step = _step(access, spread.axis)
-            run = spread.width if step == 1 and spread.width > 1 else run
-            if step == run or (step == 1 and spread.width > 1):
-                run *= min(lanes, spread.threads)
-            elif step and min(lanes, spread.threads) > 1:
-                break
-            lanes //= min(lanes, spread.threads)
+    lanes, width, distinct, run = WARP, 1, 1, 1
+    for spread in reversed(nest.walked()):
+        step = WARP if access.opaque else _step(access, spread.axis)
+        width = max(width, spread.width)
+        own = min(lanes, spread.threads)
+        if step == 1 and spread.width > 1:
+            run *= spread.width
+        if step:
+            distinct *= own
+            run *= own if step in (1, run) else 1
+        lanes //= own
     atoms = node.spatial if access is node.store else node.atoms
-    return math.prod(a.extent for a in atoms) * max(size, SECTOR_BYTES / run)
+    requests = math.prod(a.extent for a in atoms) / (WARP // lanes * width)
+    elements = distinct * (width if run >= width else 1)
+    sectors = max(1.0, elements * size / SECTOR_BYTES, distinct * width / run)
+    return requests * sectors * SECTOR_BYTES
 
 
 def _step(access: Access, axis: Axis) -> int:
@@ -157,10 +159,12 @@ def _instructions(nest: Nest, phase: Phase) -> float:
     return trips * work * -(-phase.threads // WARP)
 
 
-def _rounds(nest: Nest) -> int:
+def _rounds(nest: Nest, phase: Phase) -> int:
     """Return how many times a thread waits for what it has asked memory for."""
-    trips = math.prod(s.trips for s in nest.walked())
-    return -(-trips // (WRITTEN_OUT if trips <= WRITTEN_OUT else _AHEAD))
+    out = 1
+    for spread in nest.walked():
+        out *= 1 if phase.writes_out(spread, nest) else -(-spread.trips // _AHEAD)
+    return out
 
 
 def _block_ns(phase: Phase) -> float:
@@ -172,12 +176,10 @@ def _block_ns(phase: Phase) -> float:
             for n in nest.nodes
             for a in n.reads.values()
         )
-        total += _LOAD_NS * _rounds(nest) if fresh else _SHARED_NS
+        total += _LOAD_NS * _rounds(nest, phase) if fresh else _SHARED_NS
         total += _instructions(nest, phase) / max(1, phase.threads // WARP) * _ISSUE_NS
         for node in (n for n in nest.nodes if n.reduced):
-            bits = 0
-            for spread in nest.of(node.reduced):
-                bits |= spread.bits
+            bits = phase.sum_bits(node)
             total += (bits % WARP).bit_count() * _SHUFFLE_NS
             if bits >= WARP:
                 total += _BARRIER_NS + _SHARED_NS * (bits // WARP).bit_count()

@@ -21,14 +21,10 @@ def combine(nest: Nest, storage: Storage, thread: ir.Var) -> list[tirx.Stmt]:
     out: list[tirx.Stmt] = []
     parts: list[tuple[Node, int, ir.Var]] = []
     for node in (n for n in nest.nodes if n.reduced):
-        bits = 0
-        for spread in nest.of(node.reduced):
-            bits |= spread.bits
+        bits, places = storage.phase.sum_bits(node), storage.phase.sum_places(node)
         out += _over_lanes(node, storage, bits % WARP)
-        if bits >= WARP:
-            count = int(storage.registers[node].ty.shape[0])
-            size = count * storage.phase.threads // _fold(bits)
-            dtype = node.stage.out.dtype
+        if places:
+            size, dtype = int(storage.registers[node].ty.shape[0]) * places, node.stage.out.dtype
             shared = storage.between_warps(f"{node.stage.out.name}_parts", size, dtype)
             parts.append((node, bits, shared))
     if not parts:
@@ -77,7 +73,7 @@ def _give(
     node: Node, storage: Storage, bits: int, shared: ir.Var, thread: ir.Var
 ) -> list[tirx.Stmt]:
     kept, fold = storage.registers[node], _fold(bits)
-    places = storage.phase.threads // fold
+    places = storage.phase.sum_places(node)
     at_place = _place(bits, thread)
 
     def give(at: ir.Expr) -> list[tirx.Stmt]:
@@ -93,7 +89,7 @@ def _take(
 ) -> list[tirx.Stmt]:
     """Add up, in the order of the threads, what the warps of one sum have given."""
     kept, rule, fold = storage.registers[node], node.stage.reduction, _fold(bits)
-    places = storage.phase.threads // fold
+    places = storage.phase.sum_places(node)
     upper = bits // WARP * WARP // fold
     own = _place(bits, thread)
     terms = [n for n in range(upper + 1) if n & ~upper == 0]

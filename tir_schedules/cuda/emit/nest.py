@@ -11,7 +11,7 @@ from ...analysis.iteration_space import Access, Node
 from ...kernel_ir.expr import Axis as StageAxis
 from ...kernel_ir.expr import Expr, Load, Tensor
 from ..facts.accesses import always_read, is_affine, vector_width
-from ..plan.kernel_plan import WRITTEN_OUT, HeldKey, Nest, Spread, Staged, held_key
+from ..plan.kernel_plan import HeldKey, Nest, Spread, Staged, held_key
 from .arithmetic import Emitter, Way, combined, identity
 from .code import INDEX, both, guarded, number, run, sequence, total, unrolled
 from .places import Places
@@ -93,18 +93,9 @@ class NestEmitter:
         self._point.trips[spread] = var
         inner = sequence(self._loops(tuple(rest), spreads, body))
         self._point.trips[spread] = number(0)
-        kind = tirx.ForKind.UNROLLED if self._is_unrolled(spread) else tirx.ForKind.SERIAL
+        out = self._storage.phase.writes_out(spread, self._nest)
+        kind = tirx.ForKind.UNROLLED if out else tirx.ForKind.SERIAL
         return [tirx.For(var, 0, spread.trips, kind, inner)]
-
-    def _is_unrolled(self, spread: Spread) -> bool:
-        """Return whether registers are numbered by the trips of a loop, or they are few."""
-        if spread.trips <= WRITTEN_OUT:
-            return True
-        kept = self._storage.registers
-        if any(node in kept and spread.axis.meets(node.spatial) for node in self._nest.nodes):
-            return True
-        keys = (held_key(access, self._nest) for _, access in self._reads.values())
-        return any(key in self._storage.phase.held and spread in key.spreads for key in keys)
 
     # At one point
 

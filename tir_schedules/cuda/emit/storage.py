@@ -47,15 +47,17 @@ class Storage:
         self.registers: dict[Node, ir.Var] = {}
         self.shared: dict[Node, ir.Var] = {}
         self.held: dict[HeldKey, ir.Var] = {}
-        scope = "shared" if phase.shared_bytes <= STATIC_SHARED else "shared.dyn"
+        self._scope = "shared" if phase.shared_bytes <= STATIC_SHARED else "shared.dyn"
         for node in phase.shared:
             count = math.prod(dim.size for dim in shared_dims(node, phase))
-            buffer = tirx.decl_buffer((count,), node.stage.out.dtype, _name(node), scope=scope)
+            buffer = tirx.decl_buffer(
+                (count,), node.stage.out.dtype, _name(node), scope=self._scope
+            )
             self.shared[node] = self._declare(buffer)
         self.staged: dict[Staged, ir.Var] = {}
         for each in phase.staged:
             dtype, name = each.load.dtype, f"{each.load.tensor.name}_staged"
-            buffer = tirx.decl_buffer((each.elements,), dtype, name, scope=scope)
+            buffer = tirx.decl_buffer((each.elements,), dtype, name, scope=self._scope)
             self.staged[each] = self._declare(buffer)
         for nest in phase.nests:
             for node in nest.nodes:
@@ -71,7 +73,7 @@ class Storage:
 
     def between_warps(self, name: str, elements: int, dtype: str) -> ir.Var:
         """Return an array of the block."""
-        return self._declare(tirx.decl_buffer((elements,), dtype, name, scope="shared"))
+        return self._declare(tirx.decl_buffer((elements,), dtype, name, scope=self._scope))
 
     def _declare(self, buffer: ir.Var) -> ir.Var:
         self.declared.append(tirx.AllocBuffer(buffer))

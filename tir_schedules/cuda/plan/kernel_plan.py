@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ...analysis.iteration_space import Access, Atom, Node, Space
+from ...device.cuda import WARP
 from ...kernel_ir.expr import Axis as StageAxis
 from ...kernel_ir.expr import Load, Tensor, dtype_bytes
 from ...kernel_ir.index import normalize
@@ -195,9 +196,45 @@ class Phase:
 
     @property
     def shared_bytes(self) -> int:
-        """What a block has in shared memory, besides parts of sums."""
+        """What a block has in shared memory."""
         kept = sum(shared_bytes(node, self) for node in self.shared)
-        return kept + sum(each.bytes for each in self.staged)
+        kept += sum(each.bytes for each in self.staged)
+        return kept + sum(self.parts_bytes(n) for nest in self.nests for n in nest.nodes)
+
+    def parts_bytes(self, node: Node) -> int:
+        """Return the shared memory that parts of a node's sums take."""
+        if not node.reduced:
+            return 0
+        count = values_of(node.spatial, self.nest_of(node)) * self.sum_places(node)
+        return count * dtype_bytes(node.stage.out.dtype)
+
+    def writes_out(self, spread: Spread, nest: Nest) -> bool:
+        """Return whether the trips of a spread are written out: registers are numbered by them."""
+        if spread.trips <= WRITTEN_OUT:
+            return True
+        kept = (n for n in nest.nodes if n.reduced or n in self.registers)
+        if any(spread.axis.meets(node.spatial) for node in kept):
+            return True
+        reads = (access for node in nest.nodes for access in node.reads.values())
+        keys = (held_key(access, nest) for access in reads)
+        return any(key in self.held and spread in key.spreads for key in keys)
+
+    def sum_bits(self, node: Node) -> int:
+        """Return the bits of a thread's number by which the terms of a sum are shared."""
+        bits = 0
+        for spread in self.nest_of(node).of(node.reduced):
+            bits |= spread.bits
+        return bits
+
+    def sum_places(self, node: Node) -> int:
+        """Return how many parts of each sum a block has in shared memory, none for one warp's.
+
+        Of warps that add up with all of their lanes one each, of others one a thread.
+        """
+        bits = self.sum_bits(node)
+        if bits < WARP:
+            return 0
+        return self.threads // WARP if bits % WARP == WARP - 1 else self.threads
 
     def nest_of(self, node: Node) -> Nest:
         return next(nest for nest in self.nests if node in nest.nodes)
