@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...device.cuda import WARP, CudaDevice
-from ..plan.kernel_plan import Phase, register_words
+from ...kernel_ir.expr import dtype_bytes
+from ..plan.kernel_plan import Nest, Phase, register_words
 
 _ADDRESSES = 24  # registers of a thread that are no values: positions, addresses, conditions
 _MOST_BLOCKS = 32  # of a multiprocessor (24 on sm_89, 16 on sm_86)
@@ -15,7 +16,16 @@ def registers_of(phase: Phase) -> int:
     kept = {n for n in phase.registers} | {n for t in phase.nests for n in t.nodes if n.reduced}
     words = sum(register_words(n, phase.nest_of(n)) for n in kept)
     words += sum(key.words for key in phase.held)
+    words += max((_in_flight(nest) for nest in phase.nests), default=0)
     return min(255, _ADDRESSES + words)
+
+
+def _in_flight(nest: Nest) -> int:
+    """Return the words that one trip of a nest loads and makes."""
+    spread = nest.vector()
+    width = 1 if spread is None else spread.width
+    tensors = {a.tensor for n in nest.nodes for a in (n.store, *n.reads.values())}
+    return sum(-(-width * dtype_bytes(tensor.dtype) // 4) for tensor in tensors)
 
 
 def resident_threads(phase: Phase, device: CudaDevice) -> int:

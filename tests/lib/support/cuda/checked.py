@@ -1,11 +1,10 @@
-"""A kernel planned for a GPU, run as C++ by fibers, and compared with what TVM computes."""
+"""A kernel planned for a GPU, run as C++ by fibers, and compared with the CPU's template."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import tvm
 from tvm import tirx
 from tvm.target import Target
 
@@ -22,7 +21,6 @@ from tir_schedules.kernel_ir.stage import Kernel
 
 H200 = CudaDevice.of(Target({"kind": "cuda", "arch": "sm_90"}, host={"kind": "llvm"}))
 BOUND = {"float64": 1e-12, "float16": 2.0**-10, "bfloat16": 2.0**-7}  # others: 1e-5
-_HALF = ("float16", "bfloat16")
 _SMALL = 5  # integers: their sums and products stay in range
 
 
@@ -61,26 +59,21 @@ def arrays_for(kernel: Kernel, seed: int) -> list[np.ndarray]:
     return found
 
 
-def reference(func: tirx.PrimFunc, kernel: Kernel, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """Return what each parameter holds behind the kernel as TVM itself runs it, unscheduled.
+def reference(func: tirx.PrimFunc, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Return what each parameter holds behind the kernel as the CPU's template runs it.
 
-    TVM adds up halves in halves: what has some is run by the CPU's template.
+    Its own tests compare that with NumPy and ONNX Runtime; TVM's own code drops a NaN in max.
     """
     copies = [array.copy() for array in arrays]
-    if any(tensor.dtype in _HALF for tensor in kernel.params):
-        run_on_cpu(scheduled(func, sc.device(1)), *copies)
-        return copies
-    library = tvm.compile(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}), "llvm")
-    tensors = [tvm.runtime.tensor(array) for array in copies]
-    library(*tensors)
-    return [tensor.numpy() for tensor in tensors]
+    run_on_cpu(scheduled(func, sc.device(1)), *copies)
+    return copies
 
 
 def wrong(func: tirx.PrimFunc, gpu: OnGpu, seed: int, orders: int = 2) -> str | None:
     """Return what is wrong of a kernel in some orders of its threads, or None."""
     kernel = gpu.kernel
     arrays = arrays_for(kernel, seed)
-    expected = reference(func, kernel, arrays)
+    expected = reference(func, arrays)
     pairs = list(zip(kernel.params, arrays, strict=True))
     inputs = [array for tensor, array in pairs if tensor not in kernel.outputs]
     outputs = [array for tensor, array in pairs if tensor in kernel.outputs]
