@@ -10,6 +10,8 @@ from tvm import tirx
 from ..device.cuda import CudaDevice
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.stage import Kernel
+from .decide.decision_space import DecisionSpace
+from .decide.decision_space import decision_space as space_of
 from .decide.planner import default_decisions as decided
 from .emit.kernel import emit_prim_func
 from .facts.reading import reading_of
@@ -20,9 +22,12 @@ from .plan.kernel_plan import Plan
 
 def default_decisions(kernel: Kernel, device: CudaDevice) -> Decisions | str:
     """Return what the cost model decides for a kernel on a GPU, or why it declines."""
-    if reading_of(kernel).has_ways:
-        return "a kernel of two ways is not planned on a GPU"
     return decided(reading_of(kernel), device)
+
+
+def decision_space(kernel: Kernel, device: CudaDevice) -> DecisionSpace | str:
+    """Return what could be decided for a kernel on a GPU, or why the template declines."""
+    return space_of(reading_of(kernel), device)
 
 
 def plan(kernel: Kernel, decisions: Decisions, device: CudaDevice) -> Plan | str:

@@ -141,3 +141,17 @@ def test_a_nest_spread_in_its_own_way_reads_shared_memory():
     gpu = planned(func, _phase(decisions, nests=nests, shared=made))
     assert gpu.plan.phases[0].shared
     assert wrong(func, gpu, seed=3) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_drawn_decisions_are_right_or_refused(seed):
+    rng = random.Random(seed)
+    func = a_kernel([*SUBGRAPHS, None][seed % 3 * 2 + 1])
+    kernel, ran = read(func), 0
+    space = template.decision_space(kernel, H200)
+    assert space.variants[0].default == template.default_decisions(kernel, H200)
+    while ran < 2:
+        decisions = space.sample(rng)
+        if not isinstance(template.plan(kernel, decisions, H200), str):
+            ran += 1
+            assert wrong(func, planned(func, decisions), seed, orders=1) is None, decisions

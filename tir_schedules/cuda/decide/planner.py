@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...analysis.iteration_space import Space
 from ...analysis.kernel_facts import is_large_contraction
+from ...decisions import variant
 from ...device.cuda import CudaDevice
 from ..cost.latency import LAUNCH_NS, launch_ns
 from ..facts.parts import launches_of, space_of
@@ -21,7 +22,7 @@ _FEW = 2  # blocks a multiprocessor: with more than these sums need not be in pa
 
 
 @dataclass(frozen=True)
-class _Choice:
+class Choice:
     """Decisions, their ns, and the fewest blocks of a launch."""
 
     decisions: Decisions
@@ -31,18 +32,20 @@ class _Choice:
 
 def default_decisions(reading: Reading, device: CudaDevice) -> Decisions | str:
     """Return what the cost model decides for a kernel on a GPU, or why it declines."""
+    if reading.has_ways:
+        return "a kernel of two ways is not planned on a GPU"
     if any(is_large_contraction(stage) for stage in reading.reduced.stages):
         return "products of this size are not planned on a GPU"
-    whole = _cheapest(reading.space(), (), device)
+    whole = cheapest(reading.space(), (), device)
     found = [] if isinstance(whole, str) else [whole]
     if not found or found[0].blocks < _FEW * device.sms:
         for parts in part_counts(reading, device):
-            made = _cheapest(reading.space(parts), parts, device)
+            made = cheapest(reading.space(parts), parts, device)
             found += [] if isinstance(made, str) else [made]
     return min(found, key=lambda choice: choice.ns).decisions if found else whole
 
 
-def _cheapest(space: Space, parts: Counts, device: CudaDevice) -> _Choice | str:
+def cheapest(space: Space, parts: Counts, device: CudaDevice) -> Choice | str:
     """Return the best way of each launch, or why one has none."""
     numbers, total, fewest, phases = Numbers(space), 0.0, math.inf, []
     for nodes in launches_of(space):
@@ -60,4 +63,20 @@ def _cheapest(space: Space, parts: Counts, device: CudaDevice) -> _Choice | str:
             return reason
         phases.append(best[2])
         total, fewest = total + LAUNCH_NS + best[0], min(fewest, best[1])
-    return _Choice(Decisions(tuple(phases), parts), total, int(fewest))
+    return Choice(Decisions(tuple(phases), parts), total, int(fewest))
+
+
+def ways_of(space: Space, device: CudaDevice) -> list[list[PhaseDecisions]]:
+    """Return the best decisions of each structure of each launch."""
+    numbers, found = Numbers(space), []
+    for nodes in launches_of(space):
+        best: dict[str, tuple[float, PhaseDecisions]] = {}
+        for decided in candidates(space_of(space, nodes), numbers):
+            phase = build_phase(space, decided, device)
+            if isinstance(phase, str):
+                continue
+            ns, text = launch_ns(phase, device), variant(decided)
+            if text not in best or ns < best[text][0]:
+                best[text] = ns, decided
+        found.append([decided for _, decided in best.values()])
+    return found

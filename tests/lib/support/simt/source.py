@@ -15,7 +15,7 @@ _HEAD = r'extern "C" __global__ void\s+(?:__launch_bounds__\(\d+\) )?(\w+)\([^)]
 _DECLARATION, _DEFINITION = re.compile(_HEAD + r";"), re.compile(_HEAD + r"\s*\{")
 _POINTER = re.compile(r"(\w+)\*\s+__restrict__ (\w+)")
 _SHARED = re.compile(r"__shared__ (?:alignas\(\d+\) )?(\w+) (\w+)\[(\d+)\];")
-_DYNAMIC = re.compile(r"extern __shared__ (?:alignas\(\d+\) )?(\w+) (\w+)\[\];")
+_DYNAMIC = re.compile(r"extern __shared__ (?:(?:alignas|__align__)\(\d+\) )?(\w+) (\w+)\[\];")
 _VECTOR = re.compile(r"\*\((\w+)\*\)\(")
 _VOLATILE = re.compile(r"\(\(volatile \w+\*\)(\w+)\)\[")
 
