@@ -12,10 +12,12 @@ import math
 from ...analysis.iteration_space import Access, Node
 from ...device.cuda import SECTOR_BYTES, WARP, CudaDevice
 from ...kernel_ir.expr import dtype_bytes
+from ..facts.tiles import is_tiled
 from ..plan.kernel_plan import Axis, HeldKey, Nest, Phase, Plan, held_key
 from .occupancy import resident_threads
 
 LAUNCH_NS = 2000.0
+_PRODUCT = 1.25  # instructions of a term: one, and a part of the loads that its neighbours share
 _BLOCK_NS = 300.0  # until a block's first instruction and behind its last
 _BESIDE = 0.05  # of what others hide: of equals the one with less besides is taken
 _LOAD_NS, _BARRIER_NS, _SHUFFLE_NS, _SHARED_NS = 600.0, 30.0, 15.0, 20.0
@@ -151,10 +153,13 @@ def _step(access: Access, axis: Axis) -> int:
 
 def _instructions(nest: Nest, phase: Phase) -> float:
     """Return what the warps of a block issue for a nest."""
-    trips = math.prod(s.trips for s in nest.walked())
+    trips = math.prod(s.trips * (s.axis.pieces if s.axis.serial else 1) for s in nest.walked())
     width = math.prod(s.width for s in nest.walked())
     work = 0.0
     for node in nest.nodes:
+        if is_tiled(node.stage):
+            work += width * _PRODUCT
+            continue
         work += width * (2 + node.stage.light + 20 * node.stage.expensive) + 2 * len(node.reads)
     return trips * work * -(-phase.threads // WARP)
 
@@ -176,7 +181,9 @@ def _block_ns(phase: Phase) -> float:
             for n in nest.nodes
             for a in n.reads.values()
         )
-        total += _LOAD_NS * _rounds(nest, phase) if fresh else _SHARED_NS
+        waits = _LOAD_NS * _rounds(nest, phase) if fresh else _SHARED_NS
+        steps = phase.serial_axis().pieces if phase.in_steps(nest) else 1
+        total += steps * waits
         total += _instructions(nest, phase) / max(1, phase.threads // WARP) * _ISSUE_NS
         for node in (n for n in nest.nodes if n.reduced):
             bits = phase.sum_bits(node)

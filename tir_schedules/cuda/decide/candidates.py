@@ -9,6 +9,7 @@ from ..plan.decisions import PhaseDecisions, SpreadDecisions
 from .axes import axes_of, fastest_axis, may_cut
 from .layouts import layouts, widths
 from .numbered import Numbers, nests_of, shared_nodes
+from .products import product_of, products
 from .turned import turned
 
 
@@ -20,6 +21,9 @@ def candidates(space: Space, numbers: Numbers) -> Iterator[PhaseDecisions]:
     order = [n for n in range(len(axes)) if n != fastest] + ([fastest] if axes else [])
     nests = nests_of(space)
     shared = shared_nodes(space)
+    if product_of(space) is not None:
+        yield from products(space, numbers, axes, cuttable, nests)
+        return
     if not axes:
         yield numbers.phase(axes, [], [], nests, shared)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.kernel_facts import is_large_contraction
 from ...device.cuda import WARP, CudaDevice
 from ..facts.parts import part_axis
 from ..facts.reading import Counts, Reading
@@ -21,6 +22,7 @@ def part_counts(reading: Reading, device: CudaDevice) -> Iterator[Counts]:
     sums = [
         (n, s) for n, s in enumerate(stages)
         if s.reduction is not None and s.domain * 4 >= largest and part_axis(s).extent >= _LEAST
+        and not is_large_contraction(s)
     ]  # fmt: skip
     if not sums or largest < _WORTH:
         return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from ...analysis.iteration_space import Node, Space
 from ..plan.decisions import (
@@ -33,16 +34,23 @@ class Numbers:
         nests: Sequence[Sequence[Node]],
         shared: Sequence[Node],
         staged: Sequence[StagedDecisions] = (),
+        own: Mapping[Node, tuple[SpreadDecisions, ...]] = MappingProxyType({}),
+        serial: int | None = None,
     ) -> PhaseDecisions:
-        """Return the decisions of a launch whose nests are all spread alike."""
+        """Return the decisions of a launch whose nests are all spread alike but for some.
+
+        `serial` is the number of the axis along which a block goes in steps.
+        """
         made = tuple(
-            AxisDecisions(tuple(tuple(self._atoms[a] for a in view) for view in axis), block)
-            for axis, block in zip(axes, blocks, strict=True)
+            AxisDecisions(
+                tuple(tuple(self._atoms[a] for a in view) for view in axis), block, n == serial
+            )
+            for n, (axis, block) in enumerate(zip(axes, blocks, strict=True))
         )
         return PhaseDecisions(
             made,
             tuple(spreads),
-            tuple(NestDecisions(tuple(map(self.node, nest))) for nest in nests),
+            tuple(NestDecisions(tuple(map(self.node, nest)), own.get(nest[0])) for nest in nests),
             tuple(map(self.node, shared)),
             tuple(staged),
         )

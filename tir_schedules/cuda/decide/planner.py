@@ -12,6 +12,7 @@ from ...device.cuda import CudaDevice
 from ..cost.latency import LAUNCH_NS, launch_ns
 from ..facts.parts import launches_of, space_of
 from ..facts.reading import Counts, Reading
+from ..facts.tiles import is_tiled
 from ..legal.phase import build_phase
 from ..plan.decisions import Decisions, PhaseDecisions
 from .candidates import candidates
@@ -34,8 +35,8 @@ def default_decisions(reading: Reading, device: CudaDevice) -> Decisions | str:
     """Return what the cost model decides for a kernel on a GPU, or why it declines."""
     if reading.has_ways:
         return "a kernel of two ways is not planned on a GPU"
-    if any(is_large_contraction(stage) for stage in reading.reduced.stages):
-        return "products of this size are not planned on a GPU"
+    if any(is_large_contraction(s) and not is_tiled(s) for s in reading.space().kernel.stages):
+        return "a product whose operands are no tiles is not planned on a GPU"
     whole = cheapest(reading.space(), (), device)
     found = [] if isinstance(whole, str) else [whole]
     if not found or found[0].blocks < _FEW * device.sms:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 from tvm import ir, s_tir, tirx
 
 from ...kernel_ir.expr import Tensor
-from ..plan.kernel_plan import Axis, HeldKey, Phase, Plan
+from ..plan.kernel_plan import Axis, HeldKey, Nest, Phase, Plan
 from .code import INDEX, barrier, bound, number, sequence
 from .combine import combine
 from .nest import NestEmitter
@@ -36,29 +37,81 @@ def emit_prim_func(
 def _launch(phase: Phase, parameters: Parameters) -> tirx.Stmt:
     block, thread = tirx.Var("block", INDEX), tirx.Var("thread", INDEX)
     storage = Storage(phase, parameters)
-    blocks = _numbers(block, phase)
-    stmts: list[tirx.Stmt] = []
-    held: set[HeldKey] = set()
-    unread: set[Tensor] = set()  # written to shared memory since the last barrier
-    for nest in phase.nests:
-        ahead = [each for each in phase.staged if each.node in nest.nodes]
-        for each in ahead:
-            stmts += stage(each, storage, blocks, thread)
-        if ahead or any(load.tensor in unread for node in nest.nodes for load in node.reads):
-            stmts.append(barrier())
-            unread.clear()
-        emitter = NestEmitter(nest, storage, Point(phase, nest, blocks, thread))
-        stmts += emitter.emit(held)
-        held.update(storage.held)
-        stmts += combine(nest, storage, thread)
-        stmts += emitter.finish()
-        unread |= {n.stage.out for n in nest.nodes if n in storage.shared}
-    body = sequence([*storage.declared, *stmts])
-    threads = bound(thread, phase.threads, "threadIdx.x", body)
+    body = _Body(phase, storage, _numbers(block, phase), thread).emit()
+    threads = bound(thread, phase.threads, "threadIdx.x", sequence([*storage.declared, *body]))
     return bound(block, phase.blocks, "blockIdx.x", threads)
 
 
-def _numbers(block: ir.Var, phase: Phase) -> Mapping[Axis, ir.Expr]:
+class _Body:
+    """What a thread does: nests in order, those in steps in a loop, barriers between them."""
+
+    def __init__(
+        self, phase: Phase, storage: Storage, blocks: dict[Axis, ir.Expr], thread: ir.Var
+    ) -> None:
+        self._phase, self._storage, self._blocks = phase, storage, blocks
+        self._thread, self._step = thread, tirx.Var("step", INDEX)
+        self._held: set[HeldKey] = set()
+        self._unread: set[Tensor] = set()  # written to shared memory since the last barrier
+        axis = phase.serial_axis()
+        if axis is not None:
+            blocks[axis] = self._step
+
+    def emit(self) -> list[tirx.Stmt]:
+        out: list[tirx.Stmt] = []
+        nests = list(self._phase.nests)
+        while nests:
+            if self._phase.in_steps(nests[0]):
+                looped = list(itertools.takewhile(self._phase.in_steps, nests))
+                out += self._steps(looped)
+                nests = nests[len(looped) :]
+                continue
+            nest = nests.pop(0)
+            emitter = self._emitter(nest)
+            out += [*self._ahead(nest), *emitter.start(), *emitter.body(self._held)]
+            out += self._close(nest, emitter)
+        return out
+
+    def _steps(self, nests: list[Nest]) -> list[tirx.Stmt]:
+        """Emit a loop of steps; sums over it begin before, and are whole behind it."""
+        emitters = [(nest, self._emitter(nest)) for nest in nests]
+        before, body, behind = [], [], []
+        for nest, emitter in emitters:
+            whole = any(self._phase.is_whole_behind(node) for node in nest.nodes)
+            (before if whole else body).extend(emitter.start())
+            body += [*self._ahead(nest), *emitter.body(self._held)]
+            (behind if whole else body).extend(self._close(nest, emitter))
+        if self._phase.shared or self._phase.staged:
+            body.append(barrier())  # the next step writes over what this one reads
+            self._unread.clear()
+        count = self._phase.serial_axis().pieces
+        loop = tirx.For(self._step, 0, count, tirx.ForKind.SERIAL, sequence(body))
+        return [*before, loop, *behind]
+
+    def _emitter(self, nest: Nest) -> NestEmitter:
+        point = Point(self._phase, nest, self._blocks, self._thread)
+        return NestEmitter(nest, self._storage, point)
+
+    def _ahead(self, nest: Nest) -> list[tirx.Stmt]:
+        """Load what the nest reads through shared memory, and wait for what others write there."""
+        staged = [each for each in self._phase.staged if each.node in nest.nodes]
+        out = []
+        for each in staged:
+            out += stage(each, self._storage, self._blocks, self._thread)
+        reads = (load.tensor for node in nest.nodes for load in node.reads)
+        if staged or any(tensor in self._unread for tensor in reads):
+            out.append(barrier())
+            self._unread.clear()
+        return out
+
+    def _close(self, nest: Nest, emitter: NestEmitter) -> list[tirx.Stmt]:
+        """Make the sums of a nest whole and store them."""
+        self._held.update(self._storage.held)
+        out = [*combine(nest, self._storage, self._thread), *emitter.finish()]
+        self._unread |= {n.stage.out for n in nest.nodes if n in self._storage.shared}
+        return out
+
+
+def _numbers(block: ir.Var, phase: Phase) -> dict[Axis, ir.Expr]:
     """Return the block's number along each axis; the last axis goes fastest."""
     found: dict[Axis, ir.Expr] = {}
     inner = 1

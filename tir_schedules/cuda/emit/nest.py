@@ -41,15 +41,16 @@ class NestEmitter:
         self._emitter = Emitter(self._load, self._places.axis, self._bind, self._choose)
         self._opened: set[HeldKey] = set()
 
-    def emit(self, held: set[HeldKey]) -> list[tirx.Stmt]:
-        """Return the nest; what is not yet `held` it loads, and adds to that."""
-        starts: list[tirx.Stmt] = []
-        for node in self._nest.nodes:
-            if node.reduced:
-                starts += self._start(node)
+    def start(self) -> list[tirx.Stmt]:
+        """Return what sums begin with."""
+        reduced = (node for node in self._nest.nodes if node.reduced)
+        return [stmt for node in reduced for stmt in self._start(node)]
+
+    def body(self, held: set[HeldKey]) -> list[tirx.Stmt]:
+        """Return the nest; what is not yet `held` it loads."""
         self._opened = held
         walked = self._nest.walked()
-        return [*starts, *self._loops(walked, walked, self._at_point)]
+        return self._loops(walked, walked, self._at_point)
 
     def finish(self) -> list[tirx.Stmt]:
         """Return the stores of sums that are whole."""

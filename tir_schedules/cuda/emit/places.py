@@ -39,13 +39,14 @@ class Places:
         """Return where an element of a node's tensor is in the block's shared memory."""
         parts, step = [], 1
         dims = shared_dims(node, self._phase)
-        for dim, expr in reversed(list(zip(dims, index, strict=True))):
-            if dim.size > 1:
-                at = self.index(expr)
-                if dim.axis is not None:
-                    at = at - self._point.start(dim.axis)
-                parts.append((step, at))
-            step *= dim.size
+        for place in reversed(range(len(dims))):
+            dim = dims[place]
+            if dim.axis is not None:
+                # Of what is cut a stage reads the positions of its own block alone.
+                parts.append((step, self._point.inside(dim.axis)))
+            elif dim.size > 1:
+                parts.append((step, self.index(index[place])))
+            step *= dim.size + dim.pad
         return total(parts)
 
     def index(self, expr: Expr) -> ir.Expr:

@@ -48,7 +48,7 @@ class Point:
 
     def start(self, axis: Axis) -> ir.Expr:
         """Return where the block's part of an axis begins."""
-        if axis.blocks == 1:
+        if axis.pieces == 1:
             return number(0)
         return total([(axis.block, self._blocks[axis])])
 

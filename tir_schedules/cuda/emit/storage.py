@@ -49,7 +49,7 @@ class Storage:
         self.held: dict[HeldKey, ir.Var] = {}
         self._scope = "shared" if phase.shared_bytes <= STATIC_SHARED else "shared.dyn"
         for node in phase.shared:
-            count = math.prod(dim.size for dim in shared_dims(node, phase))
+            count = math.prod(dim.size + dim.pad for dim in shared_dims(node, phase))
             buffer = tirx.decl_buffer(
                 (count,), node.stage.out.dtype, _name(node), scope=self._scope
             )

@@ -15,6 +15,7 @@ from ...rewrites.mark_signs import mark_signs
 from ...rewrites.softmax import drop_nan
 from ...rewrites.widen import widen
 from .parts import in_parts
+from .tiles import with_tiles
 
 Counts = tuple[tuple[int, int], ...]  # of the parts of sums, by the numbers of stages
 
@@ -45,5 +46,5 @@ class Reading:
     def space(self, parts: Counts = ()) -> Space:
         """Return the stages in axes that they share, some sums in so many parts."""
         if parts not in self._spaces:
-            self._spaces[parts] = coalesce(atomize(in_parts(self.reduced, dict(parts))))
+            self._spaces[parts] = coalesce(atomize(with_tiles(in_parts(self.reduced, dict(parts)))))
         return self._spaces[parts]

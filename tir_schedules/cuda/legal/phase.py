@@ -31,7 +31,7 @@ from ..plan.kernel_plan import (
     shared_dims,
 )
 
-MOST_WORDS = 96  # of registers that keep values between nests: 255 are a thread's at the most
+MOST_WORDS = 144  # of registers that keep values between nests: 255 are a thread's at the most
 _MOST_HELD = 96  # words of a thread, of one tensor
 
 T = TypeVar("T")
@@ -53,7 +53,9 @@ def phase_of(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase
     """Return a launch of a kernel. Raises: Illegal."""
     axes = tuple(
         Axis(
-            tuple(tuple(picked(space.atoms, n, "axis") for n in v) for v in each.views), each.block
+            tuple(tuple(picked(space.atoms, n, "axis") for n in v) for v in each.views),
+            each.block,
+            each.serial,
         )
         for each in decided.axes
     )
@@ -69,6 +71,7 @@ def phase_of(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase
     for nest in nests:
         _refuse_nest(nest)
     draft = Phase(own, axes, nests, threads)
+    _refuse_steps(draft)
     kept = tuple(picked(space.nodes, number, "stage") for number in decided.shared)
     for edge in own.edges:
         _refuse_cut(edge, draft)
@@ -161,6 +164,26 @@ def _refuse_widths(spreads: Sequence[Spread], atoms: Collection[Atom]) -> None:
         last = s.axis.view(atoms)[-1] if s.axis.meets(atoms) else s.axis.views[0][-1]
         if s.axis.block % s.width or last.extent % s.width:
             raise Illegal(f"{s.axis} is no whole number of {s.width}")
+
+
+def _refuse_steps(phase: Phase) -> None:
+    """Check what is done in steps: nests one behind the other, that need no sum of all steps."""
+    if sum(axis.serial for axis in phase.axes) > 1:
+        raise Illegal("a block goes in steps along one axis")
+    axis = phase.serial_axis()
+    if axis is None:
+        return
+    stepped = [at for at, nest in enumerate(phase.nests) if phase.in_steps(nest)]
+    if not stepped or stepped[-1] - stepped[0] != len(stepped) - 1:
+        raise Illegal("nests in steps follow each other")
+    for edge in phase.space.edges:
+        made, reader = edge.producer, edge.consumer
+        if axis.meets(made.reduced) and axis.meets(reader.atoms):
+            raise Illegal(f"{reader.stage.name} needs the whole sum of {made.stage.name}")
+        if axis.meets(made.spatial) and not axis.meets(reader.atoms):
+            raise Illegal(f"{reader.stage.name} reads what is there for a step only")
+        if any(axis.has(atom) for atom in edge.unaligned & set(made.atoms)):
+            raise Illegal(f"{reader.stage.name} reads other steps of {made.stage.name}")
 
 
 def _refuse_cut(edge: Edge, phase: Phase) -> None:

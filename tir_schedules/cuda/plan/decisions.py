@@ -14,11 +14,13 @@ from ...decisions import knob
 class AxisDecisions:
     """Atoms that are walked as one, outer first, and how many positions of them a block has.
 
-    Of several `views` of an axis a stage has one: their positions are the same in memory.
+    A `serial` axis is no blocks' but a loop of each, of so many positions a step. Of several
+    `views` of an axis a stage has one: their positions are the same in memory.
     """
 
     views: tuple[tuple[int, ...], ...]
     block: int = knob()
+    serial: bool = False
 
 
 @dataclass(frozen=True)

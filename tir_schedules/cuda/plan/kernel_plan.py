@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...analysis.iteration_space import Access, Atom, Node, Space
-from ...device.cuda import WARP
+from ...device.cuda import VECTOR_BYTES, WARP
 from ...kernel_ir.expr import Axis as StageAxis
 from ...kernel_ir.expr import Load, Tensor, dtype_bytes
 from ...kernel_ir.index import normalize
 from ...kernel_ir.stage import Kernel
+from .tile import Tile
 
 WRITTEN_OUT = 16  # trips of a loop at the most that is written out though registers need it not
 
@@ -26,19 +27,27 @@ WRITTEN_OUT = 16  # trips of a loop at the most that is written out though regis
 class Axis:
     """Atoms walked as one, outer first; blocks have `block` positions of it each, the last less.
 
-    Stages may have other atoms for the same positions: each has one of the `views`.
+    Along a `serial` axis a block goes in steps of so many: what it adds up over that is whole
+    behind the last. Stages may have other atoms for the same positions: each has one of the
+    `views`.
     """
 
     views: tuple[tuple[Atom, ...], ...]
     block: int
+    serial: bool = False
 
     @property
     def extent(self) -> int:
         return math.prod(a.extent for a in self.views[0])
 
     @property
-    def blocks(self) -> int:
+    def pieces(self) -> int:
+        """How many blocks or steps it is cut into."""
         return -(-self.extent // self.block)
+
+    @property
+    def blocks(self) -> int:
+        return 1 if self.serial else self.pieces
 
     @property
     def is_ragged(self) -> bool:
@@ -58,7 +67,8 @@ class Axis:
 
     def __str__(self) -> str:
         name = " = ".join("*".join(map(str, view)) for view in self.views)
-        return name if self.blocks == 1 else f"{name} /{self.block}"
+        cut = f" by {self.block}" if self.serial else f" /{self.block}"
+        return name if self.pieces == 1 else f"{name}{cut}"
 
 
 @dataclass(frozen=True)
@@ -208,8 +218,24 @@ class Phase:
         count = values_of(node.spatial, self.nest_of(node)) * self.sum_places(node)
         return count * dtype_bytes(node.stage.out.dtype)
 
+    def serial_axis(self) -> Axis | None:
+        """Return the axis along which a block goes in steps."""
+        return next((axis for axis in self.axes if axis.serial), None)
+
+    def in_steps(self, nest: Nest) -> bool:
+        """Return whether a nest is done in each step."""
+        axis = self.serial_axis()
+        return axis is not None and axis.meets(nest.nodes[0].atoms)
+
+    def is_whole_behind(self, node: Node) -> bool:
+        """Return whether a sum is whole only behind the last step."""
+        axis = self.serial_axis()
+        return axis is not None and axis.meets(node.reduced)
+
     def writes_out(self, spread: Spread, nest: Nest) -> bool:
         """Return whether the trips of a spread are written out: registers are numbered by them."""
+        if spread.axis.serial and not any(spread.axis.meets(n.spatial) for n in nest.nodes):
+            return False
         if spread.trips <= WRITTEN_OUT:
             return True
         kept = (n for n in nest.nodes if n.reduced or n in self.registers)
@@ -320,14 +346,17 @@ class Local:
 
     size: int
     axis: Axis | None
+    pad: int = 0  # elements behind each line
 
 
 def shared_dims(node: Node, phase: Phase) -> tuple[Local, ...] | None:
     """Return a node's tensor as a block keeps it, dimension by dimension; None if it can't."""
+    if isinstance(node.stage.out, Tile):
+        return _tile_dims(node, phase)
     dims = []
     for extent, atoms in zip(node.stage.out.shape, dim_atoms(node), strict=True):
         axes = {phase.axis_of(a) for a in atoms}
-        if all(axis.blocks == 1 for axis in axes):
+        if all(axis.pieces == 1 for axis in axes):
             dims.append(Local(extent, None))
         elif all(axis.block == 1 for axis in axes):
             dims.append(Local(1, None))
@@ -339,9 +368,21 @@ def shared_dims(node: Node, phase: Phase) -> tuple[Local, ...] | None:
     return tuple(dims)
 
 
+def _tile_dims(node: Node, phase: Phase) -> tuple[Local, ...]:
+    """Return the axes of a tile as dimensions, a vector's room behind each line.
+
+    It is filled along one axis and read along another: neighbours of both are in other banks.
+    """
+    axes = dict.fromkeys(phase.axis_of(atom) for atom in node.spatial)
+    dims = [Local(axis.block, axis) for axis in axes]
+    if len(dims) > 1:
+        dims[-1] = replace(dims[-1], pad=VECTOR_BYTES // dtype_bytes(node.stage.out.dtype))
+    return tuple(dims)
+
+
 def shared_bytes(node: Node, phase: Phase) -> int:
     """Return the shared memory of a node that can be kept there."""
-    count = math.prod(dim.size for dim in shared_dims(node, phase))
+    count = math.prod(dim.size + dim.pad for dim in shared_dims(node, phase))
     return count * dtype_bytes(node.stage.out.dtype)
 
 

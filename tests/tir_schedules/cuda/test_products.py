@@ -1,0 +1,96 @@
+"""Products and convolutions: operands through tiles of shared memory, results in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tvm import te, tirx
+
+from support.cuda.checked import planned, wrong
+from support.cuda.machine_code import machine_code, toolkit
+
+
+def product(m: int, n: int, k: int, dtype: str = "float32", turned: bool = False) -> tirx.PrimFunc:
+    """Return relu(a @ b + c), b transposed if it is `turned`."""
+    a = te.placeholder((m, k), dtype, "a")
+    b = te.placeholder((n, k) if turned else (k, n), dtype, "b")
+    c, r = te.placeholder((n,), dtype, "c"), te.reduce_axis((0, k), "r")
+    p = te.compute((m, n), lambda i, j: te.sum(a[i, r] * (b[j, r] if turned else b[r, j]), r), "p")
+    out = te.compute((m, n), lambda i, j: te.max(p[i, j] + c[j], tirx.const(0, dtype)), "out")
+    return te.create_prim_func([a, b, c, out])
+
+
+def products(batch: int, m: int, n: int, k: int) -> tirx.PrimFunc:
+    a, b = te.placeholder((batch, m, k), name="a"), te.placeholder((batch, k, n), name="b")
+    r = te.reduce_axis((0, k), "r")
+    out = te.compute((batch, m, n), lambda q, i, j: te.sum(a[q, i, r] * b[q, r, j], r), "out")
+    return te.create_prim_func([a, b, out])
+
+
+def convolution(batch: int, inputs: int, size: int, outputs: int, window: int) -> tirx.PrimFunc:
+    """Return a padded convolution whose image stays as large."""
+    x = te.placeholder((batch, inputs, size, size), name="x")
+    w = te.placeholder((outputs, inputs, window, window), name="w")
+    pad, zero = window // 2, tirx.const(0, "float32")
+
+    def padded(n: te.Var, c: te.Var, y: te.Var, z: te.Var) -> te.Expr:
+        inside = tirx.all(y >= pad, y < size + pad, z >= pad, z < size + pad)
+        return tirx.if_then_else(inside, x[n, c, y - pad, z - pad], zero)
+
+    wide = te.compute((batch, inputs, size + 2 * pad, size + 2 * pad), padded, "wide")
+    c, i, j = (te.reduce_axis((0, extent)) for extent in (inputs, window, window))
+    out = te.compute(
+        (batch, outputs, size, size),
+        lambda n, o, y, z: te.sum(wide[n, c, y + i, z + j] * w[o, c, i, j], axis=[c, i, j]),
+        "out",
+    )
+    return te.create_prim_func([x, w, out])
+
+
+def normalised(m: int, n: int, k: int) -> tirx.PrimFunc:
+    """Return rows of a @ b over their largest magnitude: a block has whole rows."""
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((k, n), name="b")
+    r, j = te.reduce_axis((0, k), "r"), te.reduce_axis((0, n), "j")
+    p = te.compute((m, n), lambda i, c: te.sum(a[i, r] * b[r, c], r), "p")
+    most = te.compute((m,), lambda i: te.max(te.abs(p[i, j]), j), "most")
+    return te.create_prim_func([a, b, te.compute((m, n), lambda i, c: p[i, c] / most[i], "out")])
+
+
+CASES = [
+    (product, (128, 96, 64)),
+    (product, (200, 136, 40, "float32", True)),
+    (product, (131, 67, 101)),
+    (product, (64, 80, 64, "float16")),
+    (product, (66, 72, 60, "bfloat16", True)),
+    (product, (48, 64, 96, "float64")),
+    (products, (3, 40, 60, 64)),
+    (convolution, (2, 16, 17, 36, 3)),
+    (convolution, (1, 32, 14, 32, 5)),
+    (normalised, (40, 64, 128)),
+]
+
+
+@pytest.mark.parametrize(
+    ("made", "shape"),
+    CASES,
+    ids=lambda value: value.__name__ if isinstance(value, Callable) else str(value),
+)
+def test_a_product_is_right_in_one_launch_with_what_stands_behind_it(made, shape):
+    func = made(*shape)
+    gpu = planned(func)
+    (phase,) = gpu.plan.phases
+    assert len(phase.shared) == 2, str(gpu.plan)
+    assert wrong(func, gpu, seed=sum(n for n in shape if isinstance(n, int)), orders=1) is None
+
+
+@pytest.mark.skipif(
+    toolkit() is None, reason="issue 26: nvcc's wheels are not installed; pip install '.[cuda]'"
+)
+def test_a_register_tile_keeps_its_results_and_shares_its_loads():
+    gpu = planned(product(1024, 1024, 1024))
+    (kernel,) = gpu.made.kernels
+    made = machine_code(kernel.source)
+    assert made.spilled == made.count("LDL") == 0
+    assert made.count("FFMA") >= 3 * made.count("LDS")
+    assert made.count("LDG") == made.count("LDG", "128")

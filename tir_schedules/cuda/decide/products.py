@@ -1,0 +1,167 @@
+"""Blocks for products: operands in tiles of shared memory, results in registers of the threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...analysis.iteration_space import Node, Space
+from ..facts.accesses import vector_width
+from ..facts.tiles import is_tiled
+from ..plan.decisions import PhaseDecisions, SpreadDecisions
+from ..plan.tile import Tile
+from .axes import Views
+from .layouts import next_power
+from .numbered import Numbers
+
+# Rows and columns of a block, and its threads along both: 16 to 64 results of each thread.
+_SHAPES = (
+    (128, 128, 16, 16),
+    (128, 64, 16, 16),
+    (64, 128, 16, 16),
+    (64, 64, 16, 16),
+    (64, 32, 16, 8),
+    (32, 64, 8, 16),
+    (32, 32, 8, 8),
+    (16, 64, 4, 16),
+    (16, 32, 4, 8),
+    (8, 32, 4, 8),
+)
+_STEPS = (8, 16, 32)  # of a sum
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The axes of a product by their numbers: summed over, of its rows, of its columns, others."""
+
+    sums: int
+    rows: int
+    columns: int
+    others: tuple[int, ...]
+
+
+def product_of(space: Space) -> Node | None:
+    """Return the one product of tiles of a launch, None if there is none or are several."""
+    found = [node for node in space.nodes if is_tiled(node.stage)]
+    return found[0] if len(found) == 1 else None
+
+
+def products(
+    space: Space,
+    numbers: Numbers,
+    axes: Sequence[Views],
+    cuttable: Sequence[bool],
+    nests: Sequence[Sequence[Node]],
+) -> Iterator[PhaseDecisions]:
+    """Yield decisions of a launch with a product."""
+    product = product_of(space)
+    tiles = [e.producer for e in space.incoming.get(product, ()) if _is_operand(e.producer)]
+    sides = _sides(product, tiles, axes)
+    if sides is None or not (cuttable[sides.rows] and cuttable[sides.columns]):
+        return
+    extents = [math.prod(a.extent for a in axis[0]) for axis in axes]
+    ordered = _ordered(nests, product, space)
+    for rows, columns, down, across in _SHAPES:
+        if rows > 2 * next_power(extents[sides.rows]) or columns > 2 * next_power(
+            extents[sides.columns]
+        ):
+            continue
+        width = next(w for w in (4, 2, 1) if not any(v[-1].extent % w for v in axes[sides.columns]))
+        blocks = [1 if cut else n for cut, n in zip(cuttable, extents, strict=True)]
+        blocks[sides.rows] = min(rows, extents[sides.rows])
+        blocks[sides.columns] = min(columns, extents[sides.columns])
+        for step in _STEPS:
+            blocks[sides.sums] = min(step, extents[sides.sums])
+            spreads = [SpreadDecisions(sides.sums, 1)]
+            spreads += [SpreadDecisions(n, 1) for n in sides.others]
+            spreads += [SpreadDecisions(sides.rows, down)]
+            spreads += [SpreadDecisions(sides.columns, across, width)]
+            own = {tile: _filling(tile, axes, blocks, sides, down * across) for tile in tiles}
+            yield numbers.phase(axes, blocks, spreads, ordered, tiles, own=own, serial=sides.sums)
+
+
+def _is_operand(node: Node) -> bool:
+    return isinstance(node.stage.out, Tile)
+
+
+def _sides(product: Node, tiles: Sequence[Node], axes: Sequence[Views]) -> _Sides | None:
+    """Return which axis is which, None if some are none of these."""
+
+    def has(node: Node, axis: Views) -> bool:
+        return any(a in view for view in axis for a in node.atoms)
+
+    if len(tiles) != 2:
+        return None
+    sums, left, right, others = [], [], [], []
+    for number, axis in enumerate(axes):
+        if any(a in view for view in axis for a in product.reduced):
+            sums.append(number)
+        elif has(tiles[0], axis) and not has(tiles[1], axis):
+            left.append(number)
+        elif has(tiles[1], axis) and not has(tiles[0], axis):
+            right.append(number)
+        else:
+            others.append(number)
+    if len(sums) != 1 or not left or not right:
+        return None
+    last = {
+        n: min((product.store.strides.get(v[-1], 0) or math.inf) for v in axes[n])
+        for n in (*left, *right)
+    }
+    rows, columns = (min(side, key=lambda n: last[n]) for side in (left, right))
+    if last[rows] < last[columns]:
+        rows, columns = columns, rows
+    rest = (n for n in (*left, *right, *others) if n not in (rows, columns))
+    return _Sides(sums[0], rows, columns, tuple(sorted(rest)))
+
+
+def _ordered(nests: Sequence[Sequence[Node]], product: Node, space: Space) -> list[Sequence[Node]]:
+    """Return the nests, those of the product's sum side by side."""
+    behind: set[Node] = set()
+    for node in space.nodes:
+        if any(e.producer is product or e.producer in behind for e in space.incoming.get(node, ())):
+            behind.add(node)
+    summed = set(product.reduced)
+
+    def rank(nest: Sequence[Node]) -> int:
+        if nest[0] in behind:
+            return 2
+        return 1 if summed & set(nest[0].atoms) else 0
+
+    return sorted(nests, key=rank)
+
+
+def _filling(
+    tile: Node,
+    axes: Sequence[Views],
+    blocks: Sequence[int],
+    sides: _Sides,
+    threads: int,
+) -> tuple[SpreadDecisions, ...]:
+    """Return how threads fill a tile: neighbours along the lines of what it is read from."""
+    has = [n for n, axis in enumerate(axes) if any(a in view for view in axis for a in tile.atoms)]
+    cut = [n for n in has if n in (sides.sums, sides.rows, sides.columns)]
+    steps = {
+        n: min(
+            (abs(access.strides.get(view[-1], 0)) or math.inf)
+            for access in tile.reads.values()
+            for view in axes[n]
+            if view[-1] in tile.atoms
+        )
+        if tile.reads
+        else math.inf
+        for n in cut
+    }
+    along = min(cut, key=lambda n: (steps[n], -blocks[n]))
+    width = 1
+    for access in tile.reads.values():
+        for view in axes[along]:
+            if view[-1] in tile.atoms and access.strides.get(view[-1]) == 1:
+                width = max(width, vector_width(access, view[-1]))
+    whole = math.gcd(blocks[along], *(v[-1].extent for v in axes[along] if v[-1] in tile.atoms))
+    width = next(w for w in (8, 4, 2, 1) if w <= width and whole % w == 0)
+    first = min(threads, next_power(-(-blocks[along] // width)))
+    (other,) = [n for n in cut if n != along]
+    rest = [SpreadDecisions(n, 1) for n in has if n not in cut]
+    return (*rest, SpreadDecisions(other, threads // first), SpreadDecisions(along, first, width))

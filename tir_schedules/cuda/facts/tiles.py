@@ -1,0 +1,78 @@
+"""Operands of products as tiles of shared memory, a step of the sum at a time.
+
+rewrite: c[i, j] = sum_k a(i, k) * b(k, j)
+      -> ta[k, i] = a(i, k); tb[k, j] = b(k, j); c[i, j] = sum_k ta[k, i] * tb[k, j]
+What an operand is made of (a cast, a padded image) is computed where its tile is filled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...analysis.kernel_facts import is_large_contraction
+from ...kernel_ir.expr import Axis, AxisRef, Expr, Load, Op, walk
+from ...kernel_ir.stage import Kernel, Stage, substitute_axes
+from ...rewrites.inline import inline_into, is_identity
+from ..plan.tile import Tile
+
+
+def with_tiles(kernel: Kernel) -> Kernel:
+    """Return the kernel with the operands of its large products as stages of their own."""
+    stages = [each for stage in kernel.stages for each in _tiled(stage)]
+    return replace(kernel, stages=tuple(_with_copies_inside(stages, kernel)))
+
+
+def _with_copies_inside(stages: list[Stage], kernel: Kernel) -> list[Stage]:
+    """Return the stages, a cheap one that only tiles read, a padded image, computed in those."""
+    for stage in list(stages):
+        readers = [each for each in stages if each.reads(stage.out)]
+        inside = readers and all(isinstance(each.out, Tile) for each in readers)
+        if stage.out in kernel.params or stage.reduction is not None or not inside:
+            continue
+        if stage.expensive or not is_identity(stage) or isinstance(stage.out, Tile):
+            continue
+        made = {each: inline_into(each, stage) for each in readers}
+        stages = [made.get(each, each) for each in stages if each is not stage]
+    return stages
+
+
+def is_tiled(stage: Stage) -> bool:
+    """Return whether a stage adds up products of tiles."""
+    return stage.reduction is not None and any(isinstance(ld.tensor, Tile) for ld in stage.loads())
+
+
+def _tiled(stage: Stage) -> list[Stage]:
+    value = stage.value
+    if not is_large_contraction(stage) or not isinstance(value, Op) or value.name != "Mul":
+        return [stage]
+    tiles = [_tile(stage, factor, f"{stage.name}_{n}") for n, factor in enumerate(value.args)]
+    if any(tile is None for tile in tiles):
+        return [stage]
+    pairs = zip(tiles, value.args, strict=True)
+    loads = tuple(_load(stage, tile, factor) for tile, factor in pairs)
+    product = Op("Mul", loads, value.dtype, value.extra)
+    return [*tiles, replace(stage, value=product)]
+
+
+def _used(stage: Stage, factor: Expr) -> list[Axis]:
+    """Return the axes that an operand depends on: those that are summed over first."""
+    found = {n.axis for n in walk(factor) if isinstance(n, AxisRef)}
+    ordered = (*stage.reduced, *stage.spatial)
+    return [axis for axis in ordered if axis in found and axis.extent > 1]
+
+
+def _tile(stage: Stage, factor: Expr, name: str) -> Stage | None:
+    """Return the stage of an operand, None if it has no sum's axis or is used but once."""
+    used = _used(stage, factor)
+    real = [axis for axis in stage.axes if axis.extent > 1]
+    if len(used) == len(real) or not any(axis.is_reduce for axis in used):
+        return None
+    own = {axis: Axis(axis.name, axis.extent) for axis in used}
+    places = {axis: AxisRef(made) for axis, made in own.items()}
+    out = Tile(name, tuple(axis.extent for axis in used), factor.dtype)
+    value = substitute_axes(factor, places)
+    return Stage(name, out, tuple(own.values()), tuple(places.values()), value)
+
+
+def _load(stage: Stage, tile: Stage, factor: Expr) -> Load:
+    return Load(tile.out, tuple(AxisRef(axis) for axis in _used(stage, factor)))
