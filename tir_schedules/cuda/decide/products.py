@@ -58,19 +58,19 @@ def products(
     product = product_of(space)
     tiles = [e.producer for e in space.incoming.get(product, ()) if _is_operand(e.producer)]
     sides = _sides(product, tiles, axes)
-    if sides is None or not (cuttable[sides.rows] and cuttable[sides.columns]):
+    if sides is None:
         return
     extents = [math.prod(a.extent for a in axis[0]) for axis in axes]
     ordered = _ordered(nests, product, space)
-    for rows, columns, down, across in _SHAPES:
-        if rows > 2 * next_power(extents[sides.rows]) or columns > 2 * next_power(
-            extents[sides.columns]
-        ):
+    for shape in _SHAPES:
+        sizes, (down, across) = shape[:2], shape[2:]
+        pairs = list(zip((sides.rows, sides.columns), sizes, strict=True))
+        if any(cuttable[n] and size > 2 * next_power(extents[n]) for n, size in pairs):
             continue
         width = next(w for w in (4, 2, 1) if not any(v[-1].extent % w for v in axes[sides.columns]))
         blocks = [1 if cut else n for cut, n in zip(cuttable, extents, strict=True)]
-        blocks[sides.rows] = min(rows, extents[sides.rows])
-        blocks[sides.columns] = min(columns, extents[sides.columns])
+        for n, size in pairs:
+            blocks[n] = min(size, extents[n]) if cuttable[n] else extents[n]
         for step in _STEPS:
             blocks[sides.sums] = min(step, extents[sides.sums])
             spreads = [SpreadDecisions(sides.sums, 1)]
