@@ -33,7 +33,10 @@ _STEPS = (8, 16, 32)  # of a sum
 
 @dataclass(frozen=True)
 class _Sides:
-    """The axes of a product by their numbers: summed over, of its rows, of its columns, others."""
+    """The axes of a product by their numbers: summed over, of its rows, of its columns, others.
+
+    Of several that are summed over the longest goes in steps, of others each step has the whole.
+    """
 
     sums: int
     rows: int
@@ -103,8 +106,9 @@ def _sides(product: Node, tiles: Sequence[Node], axes: Sequence[Views]) -> _Side
             right.append(number)
         else:
             others.append(number)
-    if len(sums) != 1 or not left or not right:
+    if not sums or not left or not right:
         return None
+    sums.sort(key=lambda n: -math.prod(a.extent for a in axes[n][0]))
     last = {
         n: min((product.store.strides.get(v[-1], 0) or math.inf) for v in axes[n])
         for n in (*left, *right)
@@ -113,7 +117,7 @@ def _sides(product: Node, tiles: Sequence[Node], axes: Sequence[Views]) -> _Side
     if last[rows] < last[columns]:
         rows, columns = columns, rows
     rest = (n for n in (*left, *right, *others) if n not in (rows, columns))
-    return _Sides(sums[0], rows, columns, tuple(sorted(rest)))
+    return _Sides(sums[0], rows, columns, (*sums[1:], *sorted(rest)))
 
 
 def _ordered(nests: Sequence[Sequence[Node]], product: Node, space: Space) -> list[Sequence[Node]]:

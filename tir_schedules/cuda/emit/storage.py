@@ -21,10 +21,13 @@ class Parameters:
         self.declared: list[tirx.Stmt] = []
         self.buffers: list[ir.Var] = []
         self.flat: dict[Tensor, ir.Var] = {}
+        names: set[str] = set()
         for tensor in (t for t in tensors if t not in over):
-            param = tirx.decl_buffer(tensor.shape, tensor.dtype, tensor.name, layout=None)
+            name = tensor.name if tensor.name not in names else f"{tensor.name}_{len(names)}"
+            names.add(name)
+            param = tirx.decl_buffer(tensor.shape, tensor.dtype, name, layout=None)
             pointer = tirx.buffer_data(param)
-            flat = tirx.decl_buffer((tensor.elements,), tensor.dtype, tensor.name, data=pointer)
+            flat = tirx.decl_buffer((tensor.elements,), tensor.dtype, name, data=pointer)
             self.declared.append(tirx.DeclBuffer(flat, data=pointer))
             self.buffers.append(param)
             self.flat[tensor] = flat
