@@ -23,7 +23,7 @@ VECTOR_BYTES = 16  # of one thread's widest load
 class CudaDevice:
     """What a schedule may know of a GPU; bytes and counts are of one multiprocessor (`sm`).
 
-    `bandwidth` is of its memory, in bytes a second.
+    `bandwidth` is of its memory, in bytes a second; `tensor_flops` a second are those of halves.
     """
 
     arch: str
@@ -34,6 +34,7 @@ class CudaDevice:
     block_shared_bytes: int
     l2_bytes: int
     bandwidth: float
+    tensor_flops: float
     kind: ClassVar[str] = "cuda"  # of TVM's target
 
     @classmethod
@@ -48,12 +49,9 @@ class CudaDevice:
         return _KNOWN[arch]
 
 
-_KNOWN = {
-    device.arch: device
-    for device in (
-        CudaDevice("sm_80", 108, 2048, 65536, 164 << 10, 163 << 10, 40 << 20, 1.555e12),  # A100
-        CudaDevice("sm_86", 72, 1536, 65536, 100 << 10, 99 << 10, 6 << 20, 0.6e12),  # A10
-        CudaDevice("sm_89", 142, 1536, 65536, 100 << 10, 99 << 10, 96 << 20, 0.864e12),  # L40S
-        CudaDevice("sm_90", 132, 2048, 65536, 228 << 10, 227 << 10, 50 << 20, 4.8e12),  # H200
-    )
-}
+_A100 = (108, 2048, 65536, 164 << 10, 163 << 10, 40 << 20, 1.555e12, 312e12)
+_A10 = (72, 1536, 65536, 100 << 10, 99 << 10, 6 << 20, 0.6e12, 125e12)
+_L40S = (142, 1536, 65536, 100 << 10, 99 << 10, 96 << 20, 0.864e12, 362e12)
+_H200 = (132, 2048, 65536, 228 << 10, 227 << 10, 50 << 20, 4.8e12, 989e12)
+_FIGURES = {"sm_80": _A100, "sm_86": _A10, "sm_89": _L40S, "sm_90": _H200}
+_KNOWN = {arch: CudaDevice(arch, *figures) for arch, figures in _FIGURES.items()}

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
 from tvm import te, tirx
 
-from support.cuda.checked import planned, wrong
+from support.cuda.checked import H200, planned, wrong
 from support.cuda.machine_code import machine_code, toolkit
+from tir_schedules.cpu.template import read
+from tir_schedules.cuda.decide.candidates import candidates
+from tir_schedules.cuda.decide.numbered import Numbers
+from tir_schedules.cuda.facts.reading import reading_of
+from tir_schedules.cuda.legal.phase import build_phase
+from tir_schedules.cuda.plan.decisions import Decisions
+from tir_schedules.cuda.plan.tile import Tile
+from tir_schedules.decisions import from_json, to_json
 
 
 def product(m: int, n: int, k: int, dtype: str = "float32", turned: bool = False) -> tirx.PrimFunc:
@@ -80,8 +89,50 @@ def test_a_product_is_right_in_one_launch_with_what_stands_behind_it(made, shape
     func = made(*shape)
     gpu = planned(func)
     (phase,) = gpu.plan.phases
-    assert len(phase.shared) == 2, str(gpu.plan)
+    assert len([n for n in phase.shared if isinstance(n.stage.out, Tile)]) == 2, str(gpu.plan)
     assert wrong(func, gpu, seed=sum(n for n in shape if isinstance(n, int)), orders=1) is None
+
+
+def fragments(func: tirx.PrimFunc) -> list[Decisions]:
+    """Return the decisions by which tensor cores compute a kernel."""
+    space = reading_of(read(func)).space()
+    ways = (way for way in candidates(space, Numbers(space)) if any(n.warps for n in way.nests))
+    return [Decisions((w,)) for w in ways if not isinstance(build_phase(space, w, H200), str)]
+
+
+@pytest.mark.parametrize(
+    "func",
+    [
+        product(64, 80, 64, "float16"),
+        product(70, 100, 96, "bfloat16", turned=True),
+        product(40, 130, 64, "float16"),
+    ],
+    ids=["float16", "bfloat16", "ragged"],
+)
+def test_tensor_cores_add_up_halves_in_float32(func):
+    ways = fragments(func)
+    for decisions in random.Random(0).sample(ways, 2):
+        gpu = planned(func, from_json(Decisions, to_json(decisions)))
+        assert wrong(func, gpu, seed=5, orders=2) is None, str(gpu.plan)
+
+
+@pytest.mark.parametrize(
+    "func", [product(64, 64, 72, "float16"), product(64, 64, 64), products(2, 64, 64, 64)]
+)
+def test_of_other_products_there_are_no_fragments(func):
+    """Of terms that are no whole fragments, and of floats."""
+    assert fragments(func) == []
+
+
+@pytest.mark.skipif(
+    toolkit() is None, reason="issue 26: nvcc's wheels are not installed; pip install '.[cuda]'"
+)
+def test_a_large_product_of_halves_goes_to_tensor_cores():
+    gpu = planned(product(4096, 1024, 1024, "float16"))
+    assert any(nest.warps for nest in gpu.plan.phases[0].nests), str(gpu.plan)
+    made = machine_code(gpu.made.kernels[0].source)
+    assert made.count("HMMA") > 0
+    assert made.spilled == made.count("LDL") == 0
 
 
 @pytest.mark.skipif(

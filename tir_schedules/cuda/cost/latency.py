@@ -13,11 +13,13 @@ from ...analysis.iteration_space import Access, Node
 from ...device.cuda import SECTOR_BYTES, WARP, CudaDevice
 from ...kernel_ir.expr import dtype_bytes
 from ..facts.tiles import is_tiled
-from ..plan.kernel_plan import Axis, HeldKey, Nest, Phase, Plan, held_key
+from ..plan.kernel_plan import FRAGMENT, Axis, HeldKey, Nest, Phase, Plan, held_key
 from .occupancy import resident_threads
 
 LAUNCH_NS = 2000.0
 _PRODUCT = 1.25  # instructions of a term: one, and a part of the loads that its neighbours share
+_WMMA = 0.6  # of the peak, by wmma's fragments (arXiv 2402.13499, section V)
+_FRAGMENT_WORK = 8.0  # instructions of a fragment's product, and its part of the loads
 _BLOCK_NS = 300.0  # until a block's first instruction and behind its last
 _BESIDE = 0.05  # of what others hide: of equals the one with less besides is taken
 _LOAD_NS, _BARRIER_NS, _SHUFFLE_NS, _SHARED_NS = 600.0, 30.0, 15.0, 20.0
@@ -47,8 +49,22 @@ def launch_ns(phase: Phase, device: CudaDevice) -> float:
     compute = issued * _ISSUE_NS / (4 * min(device.sms, phase.blocks))
     asked = sum(requested_bytes(nest, phase) for nest in phase.nests)
     cached = asked / (_L1_BYTES_NS * min(device.sms, phase.blocks))
-    parts = (moved / rate * 1e9, cached, compute, waves * block)
+    tensor = sum(_tensor_ns(nest, device) for nest in phase.nests) * _spread_over(phase, device)
+    parts = (moved / rate * 1e9, cached, compute, tensor, waves * block)
     return max(parts) + _BESIDE * sum(parts)
+
+
+def _tensor_ns(nest: Nest, device: CudaDevice) -> float:
+    """Return what tensor cores take, all of them at work."""
+    if nest.warps is None:
+        return 0.0
+    terms = math.prod(atom.extent for atom in nest.nodes[0].atoms)
+    return 2 * terms / (device.tensor_flops * _WMMA) * 1e9
+
+
+def _spread_over(phase: Phase, device: CudaDevice) -> float:
+    """Return how many times as long a launch takes whose blocks leave multiprocessors idle."""
+    return -(-phase.blocks // device.sms) * device.sms / phase.blocks
 
 
 def moved_bytes(nest: Nest, phase: Phase) -> float:
@@ -153,6 +169,10 @@ def _step(access: Access, axis: Axis) -> int:
 
 def _instructions(nest: Nest, phase: Phase) -> float:
     """Return what the warps of a block issue for a nest."""
+    if nest.warps is not None:
+        steps = phase.serial_axis().extent // FRAGMENT
+        blocks = math.prod(-(-axis.block // FRAGMENT) for axis in _cut(nest, phase))
+        return steps * blocks * _FRAGMENT_WORK
     trips = math.prod(s.trips * (s.axis.pieces if s.axis.serial else 1) for s in nest.walked())
     width = math.prod(s.width for s in nest.walked())
     work = 0.0
@@ -172,6 +192,11 @@ def _rounds(nest: Nest, phase: Phase) -> int:
     return out
 
 
+def _cut(nest: Nest, phase: Phase) -> list[Axis]:
+    """Return the axes of a product's rows and columns."""
+    return [axis for axis in phase.axes if axis.meets(nest.nodes[0].spatial) and axis.block > 1]
+
+
 def _block_ns(phase: Phase) -> float:
     """Return the latency of one block, alone."""
     total, params = _BLOCK_NS, set(phase.space.kernel.params)
@@ -185,7 +210,7 @@ def _block_ns(phase: Phase) -> float:
         steps = phase.serial_axis().pieces if phase.in_steps(nest) else 1
         total += steps * waits
         total += _instructions(nest, phase) / max(1, phase.threads // WARP) * _ISSUE_NS
-        for node in (n for n in nest.nodes if n.reduced):
+        for node in (n for n in nest.nodes if n.reduced and nest.warps is None):
             bits = phase.sum_bits(node)
             total += (bits % WARP).bit_count() * _SHUFFLE_NS
             if bits >= WARP:

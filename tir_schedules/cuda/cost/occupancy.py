@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...device.cuda import WARP, CudaDevice
 from ...kernel_ir.expr import dtype_bytes
-from ..plan.kernel_plan import Nest, Phase, register_words
+from ..plan.fragments import fragments_of
+from ..plan.kernel_plan import FRAGMENT, Nest, Phase, register_words
 
 _ADDRESSES = 24  # registers of a thread that are no values: positions, addresses, conditions
 _MOST_BLOCKS = 32  # of a multiprocessor (24 on sm_89, 16 on sm_86)
@@ -13,11 +14,19 @@ _GRAIN = 8  # registers of a thread are given by so many
 
 def registers_of(phase: Phase) -> int:
     """Return about how many registers a thread needs."""
-    kept = {n for n in phase.registers} | {n for t in phase.nests for n in t.nodes if n.reduced}
+    points = [nest for nest in phase.nests if nest.warps is None]
+    kept = {*phase.registers, *(n for nest in points for n in nest.nodes if n.reduced)}
     words = sum(register_words(n, phase.nest_of(n)) for n in kept)
     words += sum(key.words for key in phase.held)
+    words += sum(_fragment_words(nest, phase) for nest in phase.nests if nest.warps is not None)
     words += max((_in_flight(nest) for nest in phase.nests), default=0)
     return min(255, _ADDRESSES + words)
+
+
+def _fragment_words(nest: Nest, phase: Phase) -> int:
+    """Return the registers of a lane for a warp's fragments: sums in floats, operands in halves."""
+    made, lane = fragments_of(nest, phase), FRAGMENT * FRAGMENT // WARP
+    return made.down * made.across * lane + (made.down + 1) * lane // 2
 
 
 def _in_flight(nest: Nest) -> int:

@@ -36,10 +36,12 @@ class Numbers:
         staged: Sequence[StagedDecisions] = (),
         own: Mapping[Node, tuple[SpreadDecisions, ...]] = MappingProxyType({}),
         serial: int | None = None,
+        warps: tuple[Node, tuple[int, int]] | None = None,
     ) -> PhaseDecisions:
         """Return the decisions of a launch whose nests are all spread alike but for some.
 
-        `serial` is the number of the axis along which a block goes in steps.
+        `serial` is the number of the axis along which a block goes in steps, `warps` those of a
+        product by tensor cores.
         """
         made = tuple(
             AxisDecisions(
@@ -50,7 +52,14 @@ class Numbers:
         return PhaseDecisions(
             made,
             tuple(spreads),
-            tuple(NestDecisions(tuple(map(self.node, nest)), own.get(nest[0])) for nest in nests),
+            tuple(
+                NestDecisions(
+                    tuple(map(self.node, nest)),
+                    own.get(nest[0]),
+                    warps[1] if warps is not None and warps[0] is nest[0] else None,
+                )
+                for nest in nests
+            ),
             tuple(map(self.node, shared)),
             tuple(staged),
         )

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...analysis.iteration_space import Node, Space
+from ...device.cuda import WARP
 from ..facts.accesses import vector_width
-from ..facts.tiles import is_tiled
+from ..facts.tiles import HALVES, is_tiled
 from ..plan.decisions import PhaseDecisions, SpreadDecisions
 from ..plan.tile import Tile
 from .axes import Views
@@ -28,7 +29,21 @@ _SHAPES = (
     (16, 32, 4, 8),
     (8, 32, 4, 8),
 )
+# Rows and columns of a block, and its warps along both, where tensor cores multiply.
+_FRAGMENTS = (
+    (128, 128, 4, 2),
+    (128, 64, 4, 2),
+    (64, 128, 2, 4),
+    (64, 64, 2, 2),
+    (32, 64, 2, 2),
+    (32, 128, 2, 4),
+    (32, 32, 2, 1),
+    (16, 64, 1, 4),
+    (16, 32, 1, 2),
+)
+_FRAGMENT_STEPS = (16, 32, 64)
 _STEPS = (8, 16, 32)  # of a sum
+_ACROSS = 16  # threads along the columns of what tensor cores have made
 
 
 @dataclass(frozen=True)
@@ -63,25 +78,72 @@ def products(
     sides = _sides(product, tiles, axes)
     if sides is None:
         return
-    extents = [math.prod(a.extent for a in axis[0]) for axis in axes]
-    ordered = _ordered(nests, product, space)
-    for shape in _SHAPES:
-        sizes, (down, across) = shape[:2], shape[2:]
-        pairs = list(zip((sides.rows, sides.columns), sizes, strict=True))
-        if any(cuttable[n] and size > 2 * next_power(extents[n]) for n, size in pairs):
-            continue
-        width = next(w for w in (4, 2, 1) if not any(v[-1].extent % w for v in axes[sides.columns]))
-        blocks = [1 if cut else n for cut, n in zip(cuttable, extents, strict=True)]
-        for n, size in pairs:
-            blocks[n] = min(size, extents[n]) if cuttable[n] else extents[n]
-        for step in _STEPS:
-            blocks[sides.sums] = min(step, extents[sides.sums])
-            spreads = [SpreadDecisions(sides.sums, 1)]
-            spreads += [SpreadDecisions(n, 1) for n in sides.others]
-            spreads += [SpreadDecisions(sides.rows, down)]
-            spreads += [SpreadDecisions(sides.columns, across, width)]
-            own = {tile: _filling(tile, axes, blocks, sides, down * across) for tile in tiles}
-            yield numbers.phase(axes, blocks, spreads, ordered, tiles, own=own, serial=sides.sums)
+    made = _Ways(space, numbers, axes, cuttable, _ordered(nests, product, space), tiles, sides)
+    yield from made.by_points()
+    if all(tile.stage.out.dtype in HALVES for tile in tiles):
+        yield from made.by_fragments(product)
+
+
+@dataclass(frozen=True)
+class _Ways:
+    """A product's kernel, and the ways it may be laid over blocks and threads."""
+
+    space: Space
+    numbers: Numbers
+    axes: Sequence[Views]
+    cuttable: Sequence[bool]
+    nests: Sequence[Sequence[Node]]
+    tiles: Sequence[Node]
+    sides: _Sides
+
+    def by_points(self) -> Iterator[PhaseDecisions]:
+        for shape, blocks in self._blocks(_SHAPES):
+            for step in _STEPS:
+                yield self._phase(self._stepped(blocks, step), shape[2], shape[3])
+
+    def by_fragments(self, product: Node) -> Iterator[PhaseDecisions]:
+        """Yield ways of tensor cores, whose result goes through shared memory."""
+        for shape, blocks in self._blocks(_FRAGMENTS):
+            threads = WARP * shape[2] * shape[3]
+            across = min(_ACROSS, threads)
+            for step in _FRAGMENT_STEPS:
+                stepped = self._stepped(blocks, step)
+                yield self._phase(stepped, threads // across, across, (product, shape[2:]))
+
+    def _blocks(self, shapes: Sequence[tuple]) -> Iterator[tuple[tuple, list[int]]]:
+        extents = [math.prod(a.extent for a in axis[0]) for axis in self.axes]
+        for shape in shapes:
+            pairs = list(zip((self.sides.rows, self.sides.columns), shape[:2], strict=True))
+            if any(self.cuttable[n] and size > 2 * next_power(extents[n]) for n, size in pairs):
+                continue
+            blocks = [1 if cut else n for cut, n in zip(self.cuttable, extents, strict=True)]
+            for n, size in pairs:
+                blocks[n] = min(size, extents[n]) if self.cuttable[n] else extents[n]
+            yield shape, blocks
+
+    def _stepped(self, blocks: Sequence[int], step: int) -> list[int]:
+        extent = math.prod(a.extent for a in self.axes[self.sides.sums][0])
+        return [min(step, extent) if n == self.sides.sums else b for n, b in enumerate(blocks)]
+
+    def _phase(
+        self,
+        blocks: Sequence[int],
+        down: int,
+        across: int,
+        warps: tuple[Node, tuple[int, int]] | None = None,
+    ) -> PhaseDecisions:
+        sides, axes = self.sides, self.axes
+        last = [view[-1].extent for view in axes[sides.columns]]
+        width = next(w for w in (4, 2, 1) if not any(n % w for n in (*last, blocks[sides.columns])))
+        spreads = [SpreadDecisions(sides.sums, 1)]
+        spreads += [SpreadDecisions(n, 1) for n in sides.others]
+        spreads += [SpreadDecisions(sides.rows, down)]
+        spreads += [SpreadDecisions(sides.columns, across, width)]
+        own = {t: _filling(t, axes, blocks, sides, down * across) for t in self.tiles}
+        shared = [*self.tiles, *([] if warps is None else [warps[0]])]
+        return self.numbers.phase(
+            axes, blocks, spreads, self.nests, shared, own=own, serial=sides.sums, warps=warps
+        )
 
 
 def _is_operand(node: Node) -> bool:

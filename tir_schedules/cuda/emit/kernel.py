@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from tvm import ir, s_tir, tirx
 
 from ...kernel_ir.expr import Tensor
+from ..plan.fragments import fragments_of
 from ..plan.kernel_plan import Axis, HeldKey, Nest, Phase, Plan
 from .code import INDEX, barrier, bound, number, sequence
 from .combine import combine
+from .fragments import FragmentEmitter
 from .nest import NestEmitter
 from .point import Point
 from .stage import stage
@@ -73,16 +75,23 @@ class _Body:
 
     def _steps(self, nests: list[Nest]) -> list[tirx.Stmt]:
         """Emit a loop of steps; sums over it begin before, and are whole behind it."""
-        emitters = [(nest, self._emitter(nest)) for nest in nests]
+        emitters = [(nest, self._emitter(nest)) for nest in nests if nest.warps is None]
         before, body, behind = [], [], []
         for nest, emitter in emitters:
             whole = any(self._phase.is_whole_behind(node) for node in nest.nodes)
             (before if whole else body).extend(emitter.start())
             body += [*self._ahead(nest), *emitter.body(self._held)]
             (behind if whole else body).extend(self._close(nest, emitter))
+        for nest in (nest for nest in nests if nest.warps is not None):
+            made = fragments_of(nest, self._phase)
+            fragments = FragmentEmitter(made, self._phase, self._storage, self._thread)
+            before += fragments.start()
+            body += [barrier(), *fragments.body()]
+            behind += fragments.store()
         if self._phase.shared or self._phase.staged:
             body.append(barrier())  # the next step writes over what this one reads
             self._unread.clear()
+        self._unread |= {n.stage.out for nest in nests if nest.warps for n in nest.nodes}
         count = self._phase.serial_axis().pieces
         loop = tirx.For(self._step, 0, count, tirx.ForKind.SERIAL, sequence(body))
         return [*before, loop, *behind]

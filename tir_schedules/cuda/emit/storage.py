@@ -11,6 +11,7 @@ from ...analysis.iteration_space import Node
 from ...device.cuda import STATIC_SHARED
 from ...kernel_ir.expr import Tensor
 from ..plan.kernel_plan import HeldKey, Nest, Phase, Staged, shared_dims, values_of
+from ..plan.tile import Tile
 from .code import local
 
 
@@ -50,12 +51,15 @@ class Storage:
         self.registers: dict[Node, ir.Var] = {}
         self.shared: dict[Node, ir.Var] = {}
         self.held: dict[HeldKey, ir.Var] = {}
-        self._scope = "shared" if phase.shared_bytes <= STATIC_SHARED else "shared.dyn"
+        small = phase.shared_bytes <= STATIC_SHARED
+        self._scope = "shared" if small or phase.has_fragments() else "shared.dyn"
         for node in phase.shared:
             count = math.prod(dim.size + dim.pad for dim in shared_dims(node, phase))
-            buffer = tirx.decl_buffer(
-                (count,), node.stage.out.dtype, _name(node), scope=self._scope
-            )
+            # TVM would give the result of tensor cores the memory of tiles, of another type, if it
+            # were of one scope with them, and then refuses pointers into it.
+            apart = isinstance(node.stage.out, Tile) and phase.has_fragments()
+            scope, dtype = "shared.dyn" if apart else self._scope, node.stage.out.dtype
+            buffer = tirx.decl_buffer((count,), dtype, _name(node), scope=scope)
             self.shared[node] = self._declare(buffer)
         self.staged: dict[Staged, ir.Var] = {}
         for each in phase.staged:
@@ -64,7 +68,7 @@ class Storage:
             self.staged[each] = self._declare(buffer)
         for nest in phase.nests:
             for node in nest.nodes:
-                if node in phase.registers or node.reduced:
+                if node in phase.registers or (node.reduced and nest.warps is None):
                     self.registers[node] = self.array(_name(node), node, nest)
 
     def array(self, name: str, node: Node, nest: Nest) -> ir.Var:
@@ -73,6 +77,10 @@ class Storage:
 
     def local(self, name: str, elements: int, dtype: str) -> ir.Var:
         return self._declare(local(name, elements, dtype))
+
+    def fragments(self, name: str, elements: int, dtype: str, scope: str) -> ir.Var:
+        """Return fragments of a warp."""
+        return self._declare(tirx.decl_buffer((elements,), dtype, name, scope=scope))
 
     def between_warps(self, name: str, elements: int, dtype: str) -> ir.Var:
         """Return an array of the block."""

@@ -15,6 +15,8 @@ from ...kernel_ir.stage import Kernel, Stage, substitute_axes
 from ...rewrites.inline import inline_into, is_identity
 from ..plan.tile import Tile
 
+HALVES = ("float16", "bfloat16")  # what tensor cores multiply, and add up in float32
+
 
 def with_tiles(kernel: Kernel) -> Kernel:
     """Return the kernel with the operands of its large products as stages of their own."""
@@ -45,13 +47,23 @@ def _tiled(stage: Stage) -> list[Stage]:
     value = stage.value
     if not is_large_contraction(stage) or not isinstance(value, Op) or value.name != "Mul":
         return [stage]
-    tiles = [_tile(stage, factor, f"{stage.name}_{n}") for n, factor in enumerate(value.args)]
+    factors = [_stored(factor) for factor in value.args]
+    tiles = [_tile(stage, factor, f"{stage.name}_{n}") for n, factor in enumerate(factors)]
     if any(tile is None for tile in tiles):
         return [stage]
-    pairs = zip(tiles, value.args, strict=True)
-    loads = tuple(_load(stage, tile, factor) for tile, factor in pairs)
-    product = Op("Mul", loads, value.dtype, value.extra)
+    read = []
+    for tile, factor, as_read in zip(tiles, factors, value.args, strict=True):
+        load = Load(tile.out, tuple(AxisRef(axis) for axis in _used(stage, factor)))
+        read.append(load if factor is as_read else Op("Cast", (load,), as_read.dtype))
+    product = Op("Mul", tuple(read), value.dtype, value.extra)
     return [*tiles, replace(stage, value=product)]
+
+
+def _stored(factor: Expr) -> Expr:
+    """Return what a tile keeps of an operand: what is widened where it is multiplied as it was."""
+    if isinstance(factor, Op) and factor.name == "Cast" and factor.args[0].dtype in HALVES:
+        return factor.args[0]
+    return factor
 
 
 def _used(stage: Stage, factor: Expr) -> list[Axis]:
@@ -72,7 +84,3 @@ def _tile(stage: Stage, factor: Expr, name: str) -> Stage | None:
     out = Tile(name, tuple(axis.extent for axis in used), factor.dtype)
     value = substitute_axes(factor, places)
     return Stage(name, out, tuple(own.values()), tuple(places.values()), value)
-
-
-def _load(stage: Stage, tile: Stage, factor: Expr) -> Load:
-    return Load(tile.out, tuple(AxisRef(axis) for axis in _used(stage, factor)))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 from ...analysis.iteration_space import Atom, Edge, Node, Space
-from ...device.cuda import MOST_THREADS, WARP, CudaDevice
+from ...device.cuda import MOST_THREADS, STATIC_SHARED, WARP, CudaDevice
 from ..facts.accesses import always_read, is_affine
 from ..facts.parts import space_of
 from ..plan.decisions import (
@@ -30,15 +30,14 @@ from ..plan.kernel_plan import (
     register_words,
     shared_dims,
 )
+from ..plan.tile import Tile
+from .fragments import refuse_fragments
+from .illegal import Illegal
 
 MOST_WORDS = 144  # of registers that keep values between nests: 255 are a thread's at the most
 _MOST_HELD = 96  # words of a thread, of one tensor
 
 T = TypeVar("T")
-
-
-class Illegal(Exception):
-    """What decisions ask for can't be done; caught where a plan is made of them."""
 
 
 def build_phase(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase | str:
@@ -72,6 +71,9 @@ def phase_of(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase
         _refuse_nest(nest)
     draft = Phase(own, axes, nests, threads)
     _refuse_steps(draft)
+    for nest in nests:
+        if nest.warps is not None:
+            refuse_fragments(nest, draft)
     kept = tuple(picked(space.nodes, number, "stage") for number in decided.shared)
     for edge in own.edges:
         _refuse_cut(edge, draft)
@@ -104,7 +106,8 @@ def _nest(
     nodes = tuple(picked(space.nodes, number, "stage") for number in decided.nodes)
     if not nodes:
         raise Illegal("a nest without stages")
-    return Nest(nodes, common if decided.own is None else _spreads(axes, decided.own))
+    spreads = common if decided.own is None else _spreads(axes, decided.own)
+    return Nest(nodes, spreads, decided.warps)
 
 
 def _spreads(axes: Sequence[Axis], decided: Sequence[SpreadDecisions]) -> tuple[Spread, ...]:
@@ -214,6 +217,8 @@ def _placed(
             raise Illegal(f"{edge.consumer.stage.name} is in the loops that make what it reads")
         if made in kept:
             continue
+        if nest.warps is not None:
+            raise Illegal(f"{made.stage.name} leaves fragments for shared memory only")
         if not is_alike(edge, nest, reader):
             raise Illegal(f"{made.stage.name} is not where {edge.consumer.stage.name} reads it")
         registers.setdefault(made)
@@ -253,13 +258,24 @@ def _held(phase: Phase, space: Space) -> tuple[HeldKey, ...]:
 
 def _refuse_size(phase: Phase, device: CudaDevice) -> None:
     words = sum(register_words(n, phase.nest_of(n)) for n in phase.registers)
-    sums = {n for nest in phase.nests for n in nest.nodes if n.reduced}
+    sums = {n for nest in phase.nests for n in nest.nodes if n.reduced and nest.warps is None}
     words += sum(register_words(n, phase.nest_of(n)) for n in sums - set(phase.registers))
     if words > MOST_WORDS:
         raise Illegal(f"a thread keeps {words} words between its nests")
     used = phase.shared_bytes
     if used > device.block_shared_bytes:
         raise Illegal(f"a block keeps {used} bytes in shared memory")
+    if phase.has_fragments():
+        _refuse_beside_fragments(phase, used - phase.tile_bytes)
+
+
+def _refuse_beside_fragments(phase: Phase, rest: int) -> None:
+    """Check what is shared besides tiles: it is in static memory, and all of one type."""
+    if rest > STATIC_SHARED:
+        raise Illegal(f"a block keeps {rest} bytes in static shared memory")
+    kept = [node for node in phase.shared if not isinstance(node.stage.out, Tile)]
+    if any(node.stage.out.dtype != "float32" for node in kept):
+        raise Illegal("what tensor cores make shares its memory with numbers of its type only")
 
 
 def picked(items: Sequence[T], number: int, what: str) -> T:

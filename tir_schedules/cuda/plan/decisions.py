@@ -36,11 +36,13 @@ class SpreadDecisions:
 class NestDecisions:
     """Nodes that are computed point by point; threads share the points in their `own` way, if any.
 
-    Otherwise they do as in all nests of the launch.
+    Otherwise they do as in all nests of the launch. A product by tensor cores is no points but
+    fragments of so many `warps` along its rows and columns.
     """
 
     nodes: tuple[int, ...]
     own: tuple[SpreadDecisions, ...] | None = None
+    warps: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

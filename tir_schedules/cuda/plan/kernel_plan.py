@@ -20,6 +20,7 @@ from ...kernel_ir.index import normalize
 from ...kernel_ir.stage import Kernel
 from .tile import Tile
 
+FRAGMENT = 16  # rows and columns, and terms, that tensor cores multiply at once (wmma)
 WRITTEN_OUT = 16  # trips of a loop at the most that is written out though registers need it not
 
 
@@ -108,6 +109,7 @@ class Nest:
 
     nodes: tuple[Node, ...]
     spreads: tuple[Spread, ...]
+    warps: tuple[int, int] | None = None  # of a product by tensor cores, along rows and columns
 
     def walked(self) -> tuple[Spread, ...]:
         """Return the spreads that are loops: those of axes that the nodes have."""
@@ -128,6 +130,8 @@ class Nest:
 
     def __str__(self) -> str:
         made = ", ".join(n.stage.name for n in self.nodes)
+        if self.warps is not None:
+            return f"{made}: fragments of {self.warps[0]} by {self.warps[1]} warps"
         return f"{made}: {'; '.join(map(str, self.walked())) or 'one point'}"
 
 
@@ -211,12 +215,22 @@ class Phase:
         kept += sum(each.bytes for each in self.staged)
         return kept + sum(self.parts_bytes(n) for nest in self.nests for n in nest.nodes)
 
+    @property
+    def tile_bytes(self) -> int:
+        """What of that tiles of operands take."""
+        tiles = (node for node in self.shared if isinstance(node.stage.out, Tile))
+        return sum(shared_bytes(node, self) for node in tiles)
+
     def parts_bytes(self, node: Node) -> int:
         """Return the shared memory that parts of a node's sums take."""
-        if not node.reduced:
+        if not node.reduced or self.nest_of(node).warps is not None:
             return 0
         count = values_of(node.spatial, self.nest_of(node)) * self.sum_places(node)
         return count * dtype_bytes(node.stage.out.dtype)
+
+    def has_fragments(self) -> bool:
+        """Return whether tensor cores compute a part of it."""
+        return any(nest.warps is not None for nest in self.nests)
 
     def serial_axis(self) -> Axis | None:
         """Return the axis along which a block goes in steps."""
@@ -351,7 +365,7 @@ class Local:
 
 def shared_dims(node: Node, phase: Phase) -> tuple[Local, ...] | None:
     """Return a node's tensor as a block keeps it, dimension by dimension; None if it can't."""
-    if isinstance(node.stage.out, Tile):
+    if isinstance(node.stage.out, Tile) or phase.nest_of(node).warps is not None:
         return _tile_dims(node, phase)
     dims = []
     for extent, atoms in zip(node.stage.out.shape, dim_atoms(node), strict=True):
@@ -374,7 +388,8 @@ def _tile_dims(node: Node, phase: Phase) -> tuple[Local, ...]:
     It is filled along one axis and read along another: neighbours of both are in other banks.
     """
     axes = dict.fromkeys(phase.axis_of(atom) for atom in node.spatial)
-    dims = [Local(axis.block, axis) for axis in axes]
+    grain = FRAGMENT if phase.has_fragments() else 1
+    dims = [Local(-(-axis.block // grain) * grain if axis.block > 1 else 1, axis) for axis in axes]
     if len(dims) > 1:
         dims[-1] = replace(dims[-1], pad=VECTOR_BYTES // dtype_bytes(node.stage.out.dtype))
     return tuple(dims)

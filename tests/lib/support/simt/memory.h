@@ -94,11 +94,15 @@ class Memory {
   std::map<std::tuple<unsigned, int, bool, unsigned>, std::vector<Lane>> requests_;
 };
 
+template <typename T>
+class Array;
+
 // An element, which is loaded where its value is taken and stored where it is assigned.
 template <typename T>
 class Element {
  public:
-  Element(T* place, size_t at, Memory* memory, int line) : place_(place), at_(at), memory_(memory), line_(line) {}
+  Element(T* place, size_t at, size_t count, Memory* memory, int line)
+      : place_(place), at_(at), count_(count), memory_(memory), line_(line) {}
   Element(const Element&) = default;
   operator T() const {
     memory_->access(at_, sizeof(T), false, line_);
@@ -112,11 +116,13 @@ class Element {
     memory_->access(at_, sizeof(T), true, line_);
     return *place_ = value;
   }
+  Array<T> operator&() const;
   T operator=(const Element& other) const { return *this = static_cast<T>(other); }
 
  private:
   T* place_;
   size_t at_;  // bytes behind the first element of its array, which begins a line of 128
+  size_t count_;  // elements of the array
   Memory* memory_;
   int line_;
 };
@@ -152,12 +158,14 @@ class Array {
   template <typename V>
   Element<V> vector(int line) const {
     T* place = checked(first_, sizeof(V) / sizeof(T), line);
-    return {reinterpret_cast<V*>(place), (place - begin_) * sizeof(T), memory_, line};
+    const size_t count = count_ * sizeof(T) / sizeof(V);
+    return {reinterpret_cast<V*>(place), (place - begin_) * sizeof(T), count, memory_, line};
   }
 
- private:
   Array(T* first, T* begin, size_t count, Memory* memory)
       : first_(first), begin_(begin), count_(count), memory_(memory) {}
+
+ private:
 
   T* checked(T* place, ptrdiff_t elements, int line) const {
     const ptrdiff_t at = place - begin_;
@@ -171,6 +179,11 @@ class Array {
   size_t count_;
   Memory* memory_;
 };
+
+template <typename T>
+Array<T> Element<T>::operator&() const {
+  return {place_, place_ - at_ / sizeof(T), count_, memory_};
+}
 
 // What *(V*)(array + n) names.
 template <typename V, typename T>

@@ -59,6 +59,7 @@ def translated(source: str) -> str:
     call = ", ".join(_argument(n, kind, p) for n, (kind, p) in enumerate(parameters))
     parts = [
         '#include "simt.h"',
+        '#include "halves.h"',
         *shared,
         _VIEW,
         f"#line 1\n{text}",
