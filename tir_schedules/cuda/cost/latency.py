@@ -208,7 +208,7 @@ def _block_ns(phase: Phase) -> float:
         )
         waits = _LOAD_NS * _rounds(nest, phase) if fresh else _SHARED_NS
         steps = phase.serial_axis().pieces if phase.in_steps(nest) else 1
-        total += steps * waits
+        total += waits if phase.ahead and phase.fills_tiles(nest) else steps * waits
         total += _instructions(nest, phase) / max(1, phase.threads // WARP) * _ISSUE_NS
         for node in (n for n in nest.nodes if n.reduced and nest.warps is None):
             bits = phase.sum_bits(node)

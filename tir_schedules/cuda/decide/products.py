@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...analysis.iteration_space import Node, Space
 from ...device.cuda import WARP
-from ..facts.accesses import vector_width
+from ..facts.accesses import always_read, is_affine, vector_width
 from ..facts.tiles import HALVES, is_tiled
 from ..plan.decisions import PhaseDecisions, SpreadDecisions
 from ..plan.tile import Tile
@@ -96,6 +97,16 @@ class _Ways:
     tiles: Sequence[Node]
     sides: _Sides
 
+    @functools.cached_property
+    def can_be_ahead(self) -> bool:
+        """Whether all that tiles are filled with is read at every point of them."""
+        params = set(self.space.kernel.inputs)
+        return all(
+            load.tensor in params and load in always_read(tile) and is_affine(access, tile)
+            for tile in self.tiles
+            for load, access in tile.reads.items()
+        )
+
     def by_points(self) -> Iterator[PhaseDecisions]:
         for shape, blocks in self._blocks(_SHAPES):
             for step in _STEPS:
@@ -141,9 +152,10 @@ class _Ways:
         spreads += [SpreadDecisions(sides.columns, across, width)]
         own = {t: _filling(t, axes, blocks, sides, down * across) for t in self.tiles}
         shared = [*self.tiles, *([] if warps is None else [warps[0]])]
-        return self.numbers.phase(
+        made = self.numbers.phase(
             axes, blocks, spreads, self.nests, shared, own=own, serial=sides.sums, warps=warps
         )
+        return replace(made, ahead=self.can_be_ahead)
 
 
 def _is_operand(node: Node) -> bool:

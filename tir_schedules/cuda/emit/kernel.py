@@ -10,7 +10,7 @@ from tvm import ir, s_tir, tirx
 from ...kernel_ir.expr import Tensor
 from ..plan.fragments import fragments_of
 from ..plan.kernel_plan import Axis, HeldKey, Nest, Phase, Plan
-from .code import INDEX, barrier, bound, number, sequence
+from .code import INDEX, barrier, bound, guarded, number, sequence
 from .combine import combine
 from .fragments import FragmentEmitter
 from .nest import NestEmitter
@@ -77,11 +77,19 @@ class _Body:
         """Emit a loop of steps; sums over it begin before, and are whole behind it."""
         emitters = [(nest, self._emitter(nest)) for nest in nests if nest.warps is None]
         before, body, behind = [], [], []
+        ahead = [n for n in nests if self._phase.ahead and self._phase.fills_tiles(n)]
+        if ahead:
+            before += self._fetches(ahead, number(0))
+            self._held.update(self._storage.held)
         for nest, emitter in emitters:
             whole = any(self._phase.is_whole_behind(node) for node in nest.nodes)
             (before if whole else body).extend(emitter.start())
             body += [*self._ahead(nest), *emitter.body(self._held)]
             (behind if whole else body).extend(self._close(nest, emitter))
+            if ahead and nest is ahead[-1]:
+                following = self._step + number(1)
+                inside = following < number(self._phase.serial_axis().pieces)
+                body += guarded(inside, self._fetches(ahead, following))
         for nest in (nest for nest in nests if nest.warps is not None):
             made = fragments_of(nest, self._phase)
             fragments = FragmentEmitter(made, self._phase, self._storage, self._thread)
@@ -95,6 +103,15 @@ class _Body:
         count = self._phase.serial_axis().pieces
         loop = tirx.For(self._step, 0, count, tirx.ForKind.SERIAL, sequence(body))
         return [*before, loop, *behind]
+
+    def _fetches(self, nests: list[Nest], step: ir.Expr) -> list[tirx.Stmt]:
+        """Load what nests read in a step."""
+        blocks = {**self._blocks, self._phase.serial_axis(): step}
+        out = []
+        for nest in nests:
+            point = Point(self._phase, nest, blocks, self._thread)
+            out += NestEmitter(nest, self._storage, point).fetch()
+        return out
 
     def _emitter(self, nest: Nest) -> NestEmitter:
         point = Point(self._phase, nest, self._blocks, self._thread)

@@ -52,6 +52,15 @@ class NestEmitter:
         walked = self._nest.walked()
         return self._loops(walked, walked, self._at_point)
 
+    def fetch(self) -> list[tirx.Stmt]:
+        """Return the loads of the nest alone, into what registers hold."""
+        walked = self._nest.walked()
+
+        def loads() -> list[tirx.Stmt]:
+            return [stmt for node in self._nest.nodes for stmt in self._fetch(node)]
+
+        return self._loops(walked, walked, loads)
+
     def finish(self) -> list[tirx.Stmt]:
         """Return the stores of sums that are whole."""
         out: list[tirx.Stmt] = []

@@ -61,7 +61,8 @@ class PhaseDecisions:
     The last of `spreads` numbers neighbouring threads. Of an axis that the nodes of a nest lack,
     threads all compute the same.
     What `shared` nodes make is kept in shared memory, what others make in registers. Where `holds`,
-    what several nests read is loaded once, into registers.
+    what several nests read is loaded once, into registers. Where tiles are `ahead`, what a step
+    needs is loaded while the one before is computed.
     """
 
     axes: tuple[AxisDecisions, ...]
@@ -70,6 +71,7 @@ class PhaseDecisions:
     shared: tuple[int, ...] = ()
     staged: tuple[StagedDecisions, ...] = ()
     holds: bool = knob(True)
+    ahead: bool = knob(False)
 
 
 @dataclass(frozen=True)

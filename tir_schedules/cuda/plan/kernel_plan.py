@@ -203,6 +203,7 @@ class Phase:
     shared: tuple[Node, ...] = ()
     held: tuple[HeldKey, ...] = ()
     staged: tuple[Staged, ...] = ()
+    ahead: bool = False  # tiles of a step are in registers before it begins
 
     @property
     def blocks(self) -> int:
@@ -240,6 +241,10 @@ class Phase:
         """Return whether a nest is done in each step."""
         axis = self.serial_axis()
         return axis is not None and axis.meets(nest.nodes[0].atoms)
+
+    def fills_tiles(self, nest: Nest) -> bool:
+        """Return whether a nest does nothing but fill tiles in each step."""
+        return self.in_steps(nest) and all(isinstance(n.stage.out, Tile) for n in nest.nodes)
 
     def is_whole_behind(self, node: Node) -> bool:
         """Return whether a sum is whole only behind the last step."""
@@ -292,6 +297,8 @@ class Phase:
         for each in self.staged:
             along = "; ".join(map(str, each.spreads))
             lines.append(f"  {each.load.tensor.name} through shared memory: {along}")
+        if self.ahead:
+            lines.append("  tiles are loaded a step ahead")
         if self.held:
             lines.append(f"  loaded once: {', '.join(key.tensor.name for key in self.held)}")
         return "\n".join(lines)
