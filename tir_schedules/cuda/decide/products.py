@@ -110,7 +110,7 @@ class _Ways:
     def by_points(self) -> Iterator[PhaseDecisions]:
         for shape, blocks in self._blocks(_SHAPES):
             for step in _STEPS:
-                yield self._phase(self._stepped(blocks, step), shape[2], shape[3])
+                yield from self._phases(self._stepped(blocks, step), shape[2], shape[3])
 
     def by_fragments(self, product: Node) -> Iterator[PhaseDecisions]:
         """Yield ways of tensor cores, whose result goes through shared memory."""
@@ -119,7 +119,8 @@ class _Ways:
             across = min(_ACROSS, threads)
             for step in _FRAGMENT_STEPS:
                 stepped = self._stepped(blocks, step)
-                yield self._phase(stepped, threads // across, across, (product, shape[2:]))
+                warps = (product, shape[2:])
+                yield from self._phases(stepped, threads // across, across, warps)
 
     def _blocks(self, shapes: Sequence[tuple]) -> Iterator[tuple[tuple, list[int]]]:
         extents = [math.prod(a.extent for a in axis[0]) for axis in self.axes]
@@ -136,13 +137,14 @@ class _Ways:
         extent = math.prod(a.extent for a in self.axes[self.sides.sums][0])
         return [min(step, extent) if n == self.sides.sums else b for n, b in enumerate(blocks)]
 
-    def _phase(
+    def _phases(
         self,
         blocks: Sequence[int],
         down: int,
         across: int,
         warps: tuple[Node, tuple[int, int]] | None = None,
-    ) -> PhaseDecisions:
+    ) -> Iterator[PhaseDecisions]:
+        """Yield a way whose tiles are loaded a step ahead, and one of which they are not."""
         sides, axes = self.sides, self.axes
         last = [view[-1].extent for view in axes[sides.columns]]
         width = next(w for w in (4, 2, 1) if not any(n % w for n in (*last, blocks[sides.columns])))
@@ -155,7 +157,9 @@ class _Ways:
         made = self.numbers.phase(
             axes, blocks, spreads, self.nests, shared, own=own, serial=sides.sums, warps=warps
         )
-        return replace(made, ahead=self.can_be_ahead)
+        if self.can_be_ahead:
+            yield replace(made, ahead=True)
+        yield made
 
 
 def _is_operand(node: Node) -> bool:
