@@ -15,7 +15,11 @@ _GRAIN = 8  # registers of a thread are given by so many
 def registers_of(phase: Phase) -> int:
     """Return about how many registers a thread needs."""
     points = [nest for nest in phase.nests if nest.warps is None]
-    kept = {*phase.registers, *(n for nest in points for n in nest.nodes if n.reduced)}
+    kept = {
+        *phase.registers,
+        *phase.tiles_ahead(),
+        *(n for nest in points for n in nest.nodes if n.reduced),
+    }
     words = sum(register_words(n, phase.nest_of(n)) for n in kept)
     words += sum(key.words for key in phase.held)
     words += sum(_fragment_words(nest, phase) for nest in phase.nests if nest.warps is not None)

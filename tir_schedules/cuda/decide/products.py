@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.iteration_space import Node, Space
 from ...device.cuda import WARP
-from ..facts.accesses import always_read, is_affine, vector_width
+from ..facts.accesses import vector_width
 from ..facts.tiles import HALVES, is_tiled
 from ..plan.decisions import PhaseDecisions, SpreadDecisions
 from ..plan.tile import Tile
@@ -97,16 +96,6 @@ class _Ways:
     tiles: Sequence[Node]
     sides: _Sides
 
-    @functools.cached_property
-    def can_be_ahead(self) -> bool:
-        """Whether all that tiles are filled with is read at every point of them."""
-        params = set(self.space.kernel.inputs)
-        return all(
-            load.tensor in params and load in always_read(tile) and is_affine(access, tile)
-            for tile in self.tiles
-            for load, access in tile.reads.items()
-        )
-
     def by_points(self) -> Iterator[PhaseDecisions]:
         for shape, blocks in self._blocks(_SHAPES):
             for step in _STEPS:
@@ -157,8 +146,7 @@ class _Ways:
         made = self.numbers.phase(
             axes, blocks, spreads, self.nests, shared, own=own, serial=sides.sums, warps=warps
         )
-        if self.can_be_ahead:
-            yield replace(made, ahead=True)
+        yield replace(made, ahead=True)
         yield made
 
 

@@ -78,18 +78,17 @@ class _Body:
         emitters = [(nest, self._emitter(nest)) for nest in nests if nest.warps is None]
         before, body, behind = [], [], []
         ahead = [n for n in nests if self._phase.ahead and self._phase.fills_tiles(n)]
-        if ahead:
-            before += self._fetches(ahead, number(0))
-            self._held.update(self._storage.held)
+        before += self._in_registers(ahead, number(0))
         for nest, emitter in emitters:
             whole = any(self._phase.is_whole_behind(node) for node in nest.nodes)
             (before if whole else body).extend(emitter.start())
-            body += [*self._ahead(nest), *emitter.body(self._held)]
+            body += self._ahead(nest)
+            body += emitter.spill() if nest in ahead else emitter.body(self._held)
             (behind if whole else body).extend(self._close(nest, emitter))
             if ahead and nest is ahead[-1]:
                 following = self._step + number(1)
                 inside = following < number(self._phase.serial_axis().pieces)
-                body += guarded(inside, self._fetches(ahead, following))
+                body += guarded(inside, self._in_registers(ahead, following))
         for nest in (nest for nest in nests if nest.warps is not None):
             made = fragments_of(nest, self._phase)
             fragments = FragmentEmitter(made, self._phase, self._storage, self._thread)
@@ -104,13 +103,12 @@ class _Body:
         loop = tirx.For(self._step, 0, count, tirx.ForKind.SERIAL, sequence(body))
         return [*before, loop, *behind]
 
-    def _fetches(self, nests: list[Nest], step: ir.Expr) -> list[tirx.Stmt]:
-        """Load what nests read in a step."""
-        blocks = {**self._blocks, self._phase.serial_axis(): step}
-        out = []
+    def _in_registers(self, nests: list[Nest], step: ir.Expr) -> list[tirx.Stmt]:
+        """Compute the tiles of a step, and leave them in registers."""
+        blocks, out = {**self._blocks, self._phase.serial_axis(): step}, []
         for nest in nests:
             point = Point(self._phase, nest, blocks, self._thread)
-            out += NestEmitter(nest, self._storage, point).fetch()
+            out += NestEmitter(nest, self._storage, point).ahead()
         return out
 
     def _emitter(self, nest: Nest) -> NestEmitter:

@@ -40,6 +40,7 @@ class NestEmitter:
         self._places = Places(storage.phase, point, self._digits, self._load_index)
         self._emitter = Emitter(self._load, self._places.axis, self._bind, self._choose)
         self._opened: set[HeldKey] = set()
+        self._stores = True
 
     def start(self) -> list[tirx.Stmt]:
         """Return what sums begin with."""
@@ -52,14 +53,26 @@ class NestEmitter:
         walked = self._nest.walked()
         return self._loops(walked, walked, self._at_point)
 
-    def fetch(self) -> list[tirx.Stmt]:
-        """Return the loads of the nest alone, into what registers hold."""
+    def ahead(self) -> list[tirx.Stmt]:
+        """Return the nest without what it stores: registers keep it."""
+        self._stores = False
+        return self.body(set())
+
+    def spill(self) -> list[tirx.Stmt]:
+        """Return the stores of what registers keep."""
         walked = self._nest.walked()
+        return self._loops(walked, walked, self._spill_lanes)
 
-        def loads() -> list[tirx.Stmt]:
-            return [stmt for node in self._nest.nodes for stmt in self._fetch(node)]
+    def _spill_lanes(self) -> list[tirx.Stmt]:
+        def at(lane: ir.Expr) -> list[tirx.Stmt]:
+            self._point.lane = lane
+            out: list[tirx.Stmt] = []
+            for node in self._nest.nodes:
+                value = tirx.BufferLoad(self._storage.registers[node], [self._slot(node)])
+                out += self._store_shared(node, value)
+            return out
 
-        return self._loops(walked, walked, loads)
+        return unrolled("lane", self._width, at)
 
     def finish(self) -> list[tirx.Stmt]:
         """Return the stores of sums that are whole."""
@@ -132,7 +145,7 @@ class NestEmitter:
                 slot = self._slot(node) if array is self._storage.registers.get(node) else lane
                 self._out.append(tirx.BufferStore(array, value, [slot]))
                 self._at_hand[node.stage.out] = array
-                if node in self._storage.shared:
+                if node in self._storage.shared and self._stores:
                     self._out += self._store_shared(node, tirx.BufferLoad(array, [slot]))
             elif node in self._storage.shared:
                 self._out += self._store_shared(node, value)

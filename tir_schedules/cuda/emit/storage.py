@@ -68,7 +68,8 @@ class Storage:
             self.staged[each] = self._declare(buffer)
         for nest in phase.nests:
             for node in nest.nodes:
-                if node in phase.registers or (node.reduced and nest.warps is None):
+                summed = node.reduced and nest.warps is None
+                if summed or node in (*phase.registers, *phase.tiles_ahead()):
                     self.registers[node] = self.array(_name(node), node, nest)
 
     def array(self, name: str, node: Node, nest: Nest) -> ir.Var:

@@ -83,8 +83,8 @@ def phase_of(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase
         _staged(own, picked(space.nodes, each.node, "stage"), axes, threads, each)
         for each in decided.staged
     )
-    if decided.ahead:
-        held = (*held, *(key for key in _keys_ahead(draft) if key not in held))
+    if decided.ahead and not any(map(draft.fills_tiles, nests)):
+        raise Illegal("there are no tiles to load a step ahead")
     phase = Phase(own, axes, nests, threads, registers, shared, held, staged, decided.ahead)
     _refuse_size(phase, device)
     return phase
@@ -258,24 +258,9 @@ def _held(phase: Phase, space: Space) -> tuple[HeldKey, ...]:
     return tuple(found)
 
 
-def _keys_ahead(phase: Phase) -> list[HeldKey]:
-    """Return what registers have of a step before it begins."""
-    found: dict[HeldKey, None] = {}
-    nests = [nest for nest in phase.nests if phase.fills_tiles(nest)]
-    if not nests:
-        raise Illegal("there are no tiles to load a step ahead")
-    for node in (node for nest in nests for node in nest.nodes):
-        for load, access in node.reads.items():
-            key = held_key(access, phase.nest_of(node))
-            known = load.tensor in phase.space.kernel.inputs and load in always_read(node)
-            if key is None or not known or not is_affine(access, node):
-                raise Illegal(f"{load.tensor.name} can't be loaded a step ahead")
-            found.setdefault(key)
-    return list(found)
-
-
 def _refuse_size(phase: Phase, device: CudaDevice) -> None:
-    words = sum(register_words(n, phase.nest_of(n)) for n in phase.registers)
+    kept = {*phase.registers, *phase.tiles_ahead()}
+    words = sum(register_words(n, phase.nest_of(n)) for n in kept)
     sums = {n for nest in phase.nests for n in nest.nodes if n.reduced and nest.warps is None}
     words += sum(register_words(n, phase.nest_of(n)) for n in sums - set(phase.registers))
     if words > MOST_WORDS:

@@ -246,6 +246,11 @@ class Phase:
         """Return whether a nest does nothing but fill tiles in each step."""
         return self.in_steps(nest) and all(isinstance(n.stage.out, Tile) for n in nest.nodes)
 
+    def tiles_ahead(self) -> tuple[Node, ...]:
+        """Return the nodes whose tiles registers have before their step begins."""
+        nests = (nest for nest in self.nests if self.ahead and self.fills_tiles(nest))
+        return tuple(node for nest in nests for node in nest.nodes)
+
     def is_whole_behind(self, node: Node) -> bool:
         """Return whether a sum is whole only behind the last step."""
         axis = self.serial_axis()
@@ -256,6 +261,8 @@ class Phase:
         if spread.axis.serial and not any(spread.axis.meets(n.spatial) for n in nest.nodes):
             return False
         if spread.trips <= WRITTEN_OUT:
+            return True
+        if self.ahead and self.fills_tiles(nest):
             return True
         kept = (n for n in nest.nodes if n.reduced or n in self.registers)
         if any(spread.axis.meets(node.spatial) for node in kept):
