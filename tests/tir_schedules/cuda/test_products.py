@@ -11,13 +11,14 @@ from tvm import te, tirx
 from support.cuda.checked import H200, planned, wrong
 from support.cuda.machine_code import machine_code, toolkit
 from tir_schedules.cpu.template import read
+from tir_schedules.cuda import template
 from tir_schedules.cuda.decide.candidates import candidates
 from tir_schedules.cuda.decide.numbered import Numbers
 from tir_schedules.cuda.facts.reading import reading_of
 from tir_schedules.cuda.legal.phase import build_phase
 from tir_schedules.cuda.plan.decisions import Decisions
 from tir_schedules.cuda.plan.tile import Tile
-from tir_schedules.decisions import from_json, to_json
+from tir_schedules.decisions import from_json, to_json, with_knob
 
 
 def product(m: int, n: int, k: int, dtype: str = "float32", turned: bool = False) -> tirx.PrimFunc:
@@ -91,6 +92,16 @@ def test_a_product_is_right_in_one_launch_with_what_stands_behind_it(made, shape
     (phase,) = gpu.plan.phases
     assert len([n for n in phase.shared if isinstance(n.stage.out, Tile)]) == 2, str(gpu.plan)
     assert wrong(func, gpu, seed=sum(n for n in shape if isinstance(n, int)), orders=1) is None
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_tiles_may_be_loaded_a_step_ahead(ahead):
+    func = convolution(1, 16, 12, 32, 3)
+    kernel = read(func)
+    decisions = template.default_decisions(kernel, H200)
+    gpu = planned(func, with_knob(decisions, "phases.0.ahead", ahead))
+    assert len(gpu.plan.phases[0].tiles_ahead()) == (2 if ahead else 0)
+    assert wrong(func, gpu, seed=2) is None
 
 
 def fragments(func: tirx.PrimFunc) -> list[Decisions]:

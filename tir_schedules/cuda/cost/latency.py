@@ -13,7 +13,9 @@ from ...analysis.iteration_space import Access, Node
 from ...device.cuda import SECTOR_BYTES, WARP, CudaDevice
 from ...kernel_ir.expr import dtype_bytes
 from ..facts.tiles import is_tiled
-from ..plan.kernel_plan import FRAGMENT, Axis, HeldKey, Nest, Phase, Plan, held_key
+from ..plan.axes import FRAGMENT, Axis
+from ..plan.kernel_plan import Phase, Plan
+from ..plan.nest import HeldKey, Nest, held_key
 from .occupancy import resident_threads
 
 LAUNCH_NS = 2000.0

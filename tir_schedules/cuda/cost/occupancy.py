@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from ...device.cuda import WARP, CudaDevice
 from ...kernel_ir.expr import dtype_bytes
+from ..plan.axes import FRAGMENT
 from ..plan.fragments import fragments_of
-from ..plan.kernel_plan import FRAGMENT, Nest, Phase, register_words
+from ..plan.kernel_plan import Phase
+from ..plan.nest import Nest, register_words
+from ..plan.shared import block_bytes
 
 _ADDRESSES = 24  # registers of a thread that are no values: positions, addresses, conditions
 _MOST_BLOCKS = 32  # of a multiprocessor (24 on sm_89, 16 on sm_86)
@@ -46,6 +49,6 @@ def resident_threads(phase: Phase, device: CudaDevice) -> int:
     threads = -(-phase.threads // WARP) * WARP
     registers = -(-registers_of(phase) // _GRAIN) * _GRAIN
     blocks = min(_MOST_BLOCKS, device.threads // threads, device.registers // (registers * threads))
-    if phase.shared_bytes:
-        blocks = min(blocks, device.shared_bytes // (phase.shared_bytes + 1024))
+    if used := block_bytes(phase):
+        blocks = min(blocks, device.shared_bytes // (used + 1024))
     return blocks * threads

@@ -223,7 +223,10 @@ def _filling(
         else math.inf
         for n in cut
     }
-    along = min(cut, key=lambda n: (steps[n], -blocks[n]))
+    run = {
+        n: min(blocks[n], max(v[-1].extent for v in axes[n] if v[-1] in tile.atoms)) for n in cut
+    }
+    along = min(cut, key=lambda n: (steps[n], -run[n]))
     width = 1
     for access in tile.reads.values():
         for view in axes[along]:

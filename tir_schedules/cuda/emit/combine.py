@@ -10,7 +10,7 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Node
 from ...device.cuda import WARP
 from ...kernel_ir.stage import Reduction
-from ..plan.kernel_plan import Nest
+from ..plan.nest import Nest
 from .arithmetic import combined
 from .code import barrier, from_lane, guarded, number, total, unrolled
 from .storage import Storage

@@ -10,8 +10,10 @@ from tvm import ir, tirx
 
 from ...analysis.iteration_space import Node
 from ...device.cuda import WARP
+from ..plan.axes import FRAGMENT
 from ..plan.fragments import Fragments
-from ..plan.kernel_plan import FRAGMENT, Phase, shared_dims
+from ..plan.kernel_plan import Phase
+from ..plan.shared import shared_dims
 from .code import number, total, unrolled
 from .storage import Storage
 

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from tvm import ir, s_tir, tirx
 
 from ...kernel_ir.expr import Tensor
+from ..plan.axes import Axis
 from ..plan.fragments import fragments_of
-from ..plan.kernel_plan import Axis, HeldKey, Nest, Phase, Plan
+from ..plan.kernel_plan import Phase, Plan
+from ..plan.nest import HeldKey, Nest
 from .code import INDEX, barrier, bound, guarded, number, sequence
 from .combine import combine
 from .fragments import FragmentEmitter

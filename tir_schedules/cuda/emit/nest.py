@@ -11,7 +11,8 @@ from ...analysis.iteration_space import Access, Node
 from ...kernel_ir.expr import Axis as StageAxis
 from ...kernel_ir.expr import Expr, Load, Tensor
 from ..facts.accesses import always_read, is_affine, vector_width
-from ..plan.kernel_plan import HeldKey, Nest, Spread, Staged, held_key
+from ..plan.axes import Spread
+from ..plan.nest import HeldKey, Nest, Staged, held_key
 from .arithmetic import Emitter, Way, combined, identity
 from .code import INDEX, both, guarded, number, run, sequence, total, unrolled
 from .places import Places

@@ -10,7 +10,8 @@ from ...analysis.iteration_space import Access, Atom, Node
 from ...kernel_ir.expr import Axis as StageAxis
 from ...kernel_ir.expr import AxisRef, Expr
 from ...kernel_ir.index import normalize
-from ..plan.kernel_plan import Phase, shared_dims
+from ..plan.kernel_plan import Phase
+from ..plan.shared import shared_dims
 from .arithmetic import cast
 from .code import INDEX, number, total
 from .point import Point

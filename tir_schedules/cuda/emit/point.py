@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from tvm import ir, tirx
 
 from ...analysis.iteration_space import Atom
-from ..plan.kernel_plan import Axis, Nest, Phase, Spread
+from ..plan.axes import Axis, Spread
+from ..plan.kernel_plan import Phase
+from ..plan.nest import Nest
 from .code import both, number, total
 
 

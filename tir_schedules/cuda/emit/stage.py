@@ -8,7 +8,8 @@ from tvm import ir, tirx
 
 from ...kernel_ir.expr import Expr
 from ..facts.accesses import vector_width
-from ..plan.kernel_plan import Axis, Staged
+from ..plan.axes import Axis
+from ..plan.nest import Staged
 from .code import INDEX, both, guarded, number, run, sequence, total
 from .places import Places
 from .point import Point

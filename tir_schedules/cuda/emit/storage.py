@@ -10,7 +10,9 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Node
 from ...device.cuda import STATIC_SHARED
 from ...kernel_ir.expr import Tensor
-from ..plan.kernel_plan import HeldKey, Nest, Phase, Staged, shared_dims, values_of
+from ..plan.kernel_plan import Phase
+from ..plan.nest import HeldKey, Nest, Staged, values_of
+from ..plan.shared import block_bytes, shared_dims
 from ..plan.tile import Tile
 from .code import local
 
@@ -51,7 +53,7 @@ class Storage:
         self.registers: dict[Node, ir.Var] = {}
         self.shared: dict[Node, ir.Var] = {}
         self.held: dict[HeldKey, ir.Var] = {}
-        small = phase.shared_bytes <= STATIC_SHARED
+        small = block_bytes(phase) <= STATIC_SHARED
         self._scope = "shared" if small or phase.has_fragments() else "shared.dyn"
         for node in phase.shared:
             count = math.prod(dim.size + dim.pad for dim in shared_dims(node, phase))

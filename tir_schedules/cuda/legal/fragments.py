@@ -5,8 +5,10 @@ from __future__ import annotations
 from ...device.cuda import WARP
 from ...kernel_ir.expr import Load, Op
 from ..facts.tiles import HALVES
+from ..plan.axes import FRAGMENT
 from ..plan.fragments import Fragments, fragments_of
-from ..plan.kernel_plan import FRAGMENT, Nest, Phase
+from ..plan.kernel_plan import Phase
+from ..plan.nest import Nest
 from ..plan.tile import Tile
 from .illegal import Illegal
 

@@ -13,23 +13,16 @@ from ...analysis.iteration_space import Atom, Edge, Node, Space
 from ...device.cuda import MOST_THREADS, STATIC_SHARED, WARP, CudaDevice
 from ..facts.accesses import always_read, is_affine
 from ..facts.parts import space_of
+from ..plan.axes import Axis, Spread
 from ..plan.decisions import (
     NestDecisions,
     PhaseDecisions,
     SpreadDecisions,
     StagedDecisions,
 )
-from ..plan.kernel_plan import (
-    Axis,
-    HeldKey,
-    Nest,
-    Phase,
-    Spread,
-    Staged,
-    held_key,
-    register_words,
-    shared_dims,
-)
+from ..plan.kernel_plan import Phase
+from ..plan.nest import HeldKey, Nest, Staged, held_key, register_words
+from ..plan.shared import block_bytes, shared_dims, tile_bytes
 from ..plan.tile import Tile
 from .fragments import refuse_fragments
 from .illegal import Illegal
@@ -265,11 +258,11 @@ def _refuse_size(phase: Phase, device: CudaDevice) -> None:
     words += sum(register_words(n, phase.nest_of(n)) for n in sums - set(phase.registers))
     if words > MOST_WORDS:
         raise Illegal(f"a thread keeps {words} words between its nests")
-    used = phase.shared_bytes
+    used = block_bytes(phase)
     if used > device.block_shared_bytes:
         raise Illegal(f"a block keeps {used} bytes in shared memory")
     if phase.has_fragments():
-        _refuse_beside_fragments(phase, used - phase.tile_bytes)
+        _refuse_beside_fragments(phase, used - tile_bytes(phase))
 
 
 def _refuse_beside_fragments(phase: Phase, rest: int) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...analysis.iteration_space import Node
-from .kernel_plan import FRAGMENT, Axis, Nest, Phase
+from .axes import FRAGMENT, Axis
+from .kernel_plan import Phase
+from .nest import Nest
 from .tile import Tile
 
 

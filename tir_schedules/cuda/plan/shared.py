@@ -1,0 +1,97 @@
+"""What a block has in shared memory: tensors, tiles, parts of sums, and how large they are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from ...analysis.iteration_space import Atom, Node
+from ...device.cuda import VECTOR_BYTES
+from ...kernel_ir.expr import Axis as StageAxis
+from ...kernel_ir.expr import dtype_bytes
+from ...kernel_ir.index import normalize
+from .axes import FRAGMENT, Axis
+from .kernel_plan import Phase
+from .nest import values_of
+from .tile import Tile
+
+
+@dataclass(frozen=True)
+class Local:
+    """One dimension of a tensor in a block's shared memory: its size, and the axis it is cut by.
+
+    Without an axis the block has all of the dimension, or one position of it.
+    """
+
+    size: int
+    axis: Axis | None
+    pad: int = 0  # elements behind each line
+
+
+def shared_dims(node: Node, phase: Phase) -> tuple[Local, ...] | None:
+    """Return a node's tensor as a block keeps it, dimension by dimension; None if it can't."""
+    if isinstance(node.stage.out, Tile) or phase.nest_of(node).warps is not None:
+        return _tile_dims(node, phase)
+    dims = []
+    for extent, atoms in zip(node.stage.out.shape, dim_atoms(node), strict=True):
+        axes = {phase.axis_of(a) for a in atoms}
+        if all(axis.pieces == 1 for axis in axes):
+            dims.append(Local(extent, None))
+        elif all(axis.block == 1 for axis in axes):
+            dims.append(Local(1, None))
+        elif len(axes) == 1 and atoms in next(iter(axes)).views:
+            (axis,) = axes
+            dims.append(Local(axis.block, axis))
+        else:
+            return None
+    return tuple(dims)
+
+
+def _tile_dims(node: Node, phase: Phase) -> tuple[Local, ...]:
+    """Return the axes of a tile as dimensions, a vector's room behind each line.
+
+    It is filled along one axis and read along another: neighbours of both are in other banks.
+    """
+    axes = dict.fromkeys(phase.axis_of(atom) for atom in node.spatial)
+    grain = FRAGMENT if phase.has_fragments() else 1
+    dims = [Local(-(-axis.block // grain) * grain if axis.block > 1 else 1, axis) for axis in axes]
+    if len(dims) > 1:
+        dims[-1] = replace(dims[-1], pad=VECTOR_BYTES // dtype_bytes(node.stage.out.dtype))
+    return tuple(dims)
+
+
+def shared_bytes(node: Node, phase: Phase) -> int:
+    """Return the shared memory of a node that can be kept there."""
+    count = math.prod(dim.size + dim.pad for dim in shared_dims(node, phase))
+    return count * dtype_bytes(node.stage.out.dtype)
+
+
+def dim_atoms(node: Node) -> tuple[tuple[Atom, ...], ...]:
+    """Return the atoms that each dimension of what a node makes is numbered by, outer first."""
+    found = []
+    for expr in node.stage.out_index:
+        bases = [t.base for t in normalize(expr).terms if isinstance(t.base, StageAxis)]
+        found.append(tuple(a for base in bases for a, _ in node.digits[base]))
+    return tuple(found)
+
+
+def block_bytes(phase: Phase) -> int:
+    """Return the shared memory of a block."""
+    kept = sum(shared_bytes(node, phase) for node in phase.shared)
+    kept += sum(each.bytes for each in phase.staged)
+    return kept + sum(parts_bytes(n, phase) for nest in phase.nests for n in nest.nodes)
+
+
+def tile_bytes(phase: Phase) -> int:
+    """Return what of that tiles of operands take."""
+    tiles = (node for node in phase.shared if isinstance(node.stage.out, Tile))
+    return sum(shared_bytes(node, phase) for node in tiles)
+
+
+def parts_bytes(node: Node, phase: Phase) -> int:
+    """Return the shared memory that parts of a node's sums take."""
+    nest = phase.nest_of(node)
+    if not node.reduced or nest.warps is not None:
+        return 0
+    count = values_of(node.spatial, nest) * phase.sum_places(node)
+    return count * dtype_bytes(node.stage.out.dtype)
