@@ -19,6 +19,7 @@ from ..plan.nest import HeldKey, Nest, held_key
 from .occupancy import resident_threads
 
 LAUNCH_NS = 2000.0
+_EXPENSIVE = 10  # instructions of an exp; a special function takes a warp two issues
 _PRODUCT = 1.25  # instructions of a term: one, and a part of the loads that its neighbours share
 _WMMA = 0.6  # of the peak, by wmma's fragments (arXiv 2402.13499, section V)
 _FRAGMENT_WORK = 8.0  # instructions of a fragment's product, and its part of the loads
@@ -182,7 +183,8 @@ def _instructions(nest: Nest, phase: Phase) -> float:
         if is_tiled(node.stage):
             work += width * _PRODUCT
             continue
-        work += width * (2 + node.stage.light + 20 * node.stage.expensive) + 2 * len(node.reads)
+        point = 2 + node.stage.light + _EXPENSIVE * node.stage.expensive
+        work += width * point + 2 * len(node.reads)
     return trips * work * -(-phase.threads // WARP)
 
 

@@ -72,7 +72,7 @@ class Phase:
         """Return whether the trips of a spread are written out: registers are numbered by them."""
         if spread.axis.serial and not any(spread.axis.meets(n.spatial) for n in nest.nodes):
             return False
-        if spread.trips <= WRITTEN_OUT:
+        if spread.trips * spread.width <= WRITTEN_OUT:
             return True
         if self.ahead and self.fills_tiles(nest):
             return True

@@ -91,8 +91,8 @@ class HeldKey:
 
     @property
     def words(self) -> int:
-        """How many 32-bit registers of a thread keep them."""
-        return -(-self.elements * dtype_bytes(self.tensor.dtype) // 4)
+        """How many 32-bit registers of a thread keep them: nvcc has halves widened once."""
+        return self.elements * -(-dtype_bytes(self.tensor.dtype) // 4)
 
 
 def held_key(access: Access, nest: Nest) -> HeldKey | None:
