@@ -2,9 +2,9 @@
 
     python scripts/cuda_machine_code.py [--dtypes float32,float16] [-o docs/results/cuda_code.json]
 
-A row a launch: blocks, threads, registers beside the planner's estimate, spilled bytes, shared memory,
-and loads and stores of global memory, 128-bit ones among them. Exits with 1 if anything spills.
-Needs `pip install '.[cuda]'`.
+A row a launch: blocks, threads, registers beside the planner's estimate, spilled bytes, shared
+memory, and loads and stores of global memory, 128-bit ones among them. Exits with 1 if anything
+spills. Needs `pip install '.[cuda]'`.
 """
 
 from __future__ import annotations
