@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from tvm import te, tirx
 
@@ -77,3 +78,12 @@ def test_memory_moves_each_sector_once(made, shape):
     gpu = planned(made(*shape))
     least = sum(tensor.bytes // 32 for tensor in gpu.kernel.params)
     assert sum(sectors(gpu).values()) <= 1.02 * least, str(gpu.plan)
+
+
+def test_long_sums_are_no_running_sums():
+    """Of equal terms one by one added up each addition errs to the same side."""
+    func = total(200_000)
+    gpu = planned(func)
+    ones, out = np.full(200_000, 0.1, "float32"), np.empty(1, "float32")
+    gpu.made.run([ones], [out], 0)
+    assert abs(out[0] - 200_000 * float(np.float32(0.1))) <= 1e-6 * 20_000
