@@ -10,6 +10,8 @@ from ...device.cuda import MOST_THREADS
 from ..facts.accesses import vector_width
 from .axes import Views, accesses
 
+_SECTOR = 8  # words: threads along what lies side by side read whole ones
+
 
 def widths(atoms: Sequence[Atom], space: Space) -> list[int]:
     """Return how many positions along an axis a thread may have side by side, most first."""
@@ -30,13 +32,14 @@ def layouts(
     extents = [math.prod(a.extent for a in axis[0]) for axis in axes]
     fastest = order[-1]
     seen = set()
+    most = next_power(-(-extents[fastest] // width))
     for along in (1 << n for n in range(MOST_THREADS.bit_length())):
-        if along > next_power(-(-extents[fastest] // width)):
+        if not min(most, _SECTOR // width) <= along <= most:
             continue
         for total in (32, 64, 128, 256, 512, 1024):
             if total < along:
                 continue
-            for trips in (1, 2, 4) if cuttable[fastest] else (0,):
+            for trips in (1, 4) if cuttable[fastest] else (0,):
                 blocks = [1 if cut else n for cut, n in zip(cuttable, extents, strict=True)]
                 threads = [1] * len(axes)
                 threads[fastest] = along

@@ -41,13 +41,16 @@ def default_decisions(reading: Reading, device: CudaDevice) -> Decisions | str:
     found = [] if isinstance(whole, str) else [whole]
     if not found or found[0].blocks < _FEW * device.sms:
         for parts in part_counts(reading, device):
-            made = cheapest(reading.space(parts), parts, device)
+            limit = min((choice.ns for choice in found), default=math.inf)
+            made = cheapest(reading.space(parts), parts, device, limit)
             found += [] if isinstance(made, str) else [made]
     return min(found, key=lambda choice: choice.ns).decisions if found else whole
 
 
-def cheapest(space: Space, parts: Counts, device: CudaDevice) -> Choice | str:
-    """Return the best way of each launch, or why one has none."""
+def cheapest(
+    space: Space, parts: Counts, device: CudaDevice, limit: float = math.inf
+) -> Choice | str:
+    """Return the best way of each launch, or why one has none or they take over `limit` ns."""
     numbers, total, fewest, phases = Numbers(space), 0.0, math.inf, []
     for nodes in launches_of(space):
         best: tuple[float, int, PhaseDecisions] | None = None
@@ -64,6 +67,8 @@ def cheapest(space: Space, parts: Counts, device: CudaDevice) -> Choice | str:
             return reason
         phases.append(best[2])
         total, fewest = total + LAUNCH_NS + best[0], min(fewest, best[1])
+        if total > limit:
+            return f"{parts} parts take longer"
     return Choice(Decisions(tuple(phases), parts), total, int(fewest))
 
 
