@@ -73,3 +73,12 @@ def test_default_decisions_are_legal(seed):
     """
     found, _ = case.wrong(seed)
     assert found == []
+
+
+def test_positions_told_apart_are_inside_the_sum_of_a_lone_nest():
+    """The lines of minimal filtering were computed in a small product, whose terms went in lanes.
+
+    Legality refused it, and TVM's rule ran the kernel.
+    """
+    chosen = whole(3368263115)
+    assert wrong(chosen.graph(), chosen.way) == []

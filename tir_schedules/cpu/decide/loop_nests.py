@@ -142,6 +142,11 @@ def _finish(nest: _Nest, phase: Phase, device: Device, form: Form) -> LoopNest:
             if found is not None:
                 return found
     last = max(0, len(dims) - 1)
+    if len(nodes) == 1 and dims and dims[-1] in nodes[0].reduced:
+        apart = guards.select_unrolled(nodes[0])
+        if apart:  # no sum over lanes stands around positions told apart
+            ranks = {d: 2 if d in apart else int(d in nodes[0].reduced) for d in dims}
+            return LoopNest(nodes, tuple(sorted(dims, key=ranks.get)), 1, last)
     if nest.vector is None:
         return LoopNest(nodes, dims, 1, last)
     lanes = lanes_for(nest.nodes, phase.inner_extent(nest.vector), device)
