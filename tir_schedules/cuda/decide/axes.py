@@ -78,10 +78,10 @@ def _bytes_along(atom: Atom, space: Space) -> int:
     params = set(space.kernel.params)
     total = 0
     for node in space.nodes:
-        domain = math.prod(a.extent for a in node.atoms)
         for access in (node.store, *node.reads.values()):
             if access.tensor in params and access.strides.get(atom, 0) == 1:
-                total += domain * dtype_bytes(access.tensor.dtype)
+                atoms = node.spatial if access is node.store else node.atoms
+                total += math.prod(a.extent for a in atoms) * dtype_bytes(access.tensor.dtype)
     return total
 
 

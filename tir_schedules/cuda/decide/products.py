@@ -78,7 +78,9 @@ def products(
     sides = _sides(product, tiles, axes)
     if sides is None:
         return
-    made = _Ways(space, numbers, axes, cuttable, _ordered(nests, product, space), tiles, sides)
+    fed = [e.producer for tile in tiles for e in space.incoming.get(tile, ())]
+    ordered = _ordered(nests, product, space)
+    made = _Ways(space, numbers, axes, cuttable, ordered, tiles, fed, sides)
     yield from made.by_points()
     if all(tile.stage.out.dtype in HALVES for tile in tiles):
         yield from made.by_fragments(product)
@@ -94,6 +96,7 @@ class _Ways:
     cuttable: Sequence[bool]
     nests: Sequence[Sequence[Node]]
     tiles: Sequence[Node]
+    fed: Sequence[Node]  # what is made in the kernel, and tiles are filled with
     sides: _Sides
 
     def by_points(self) -> Iterator[PhaseDecisions]:
@@ -142,9 +145,9 @@ class _Ways:
         spreads += [SpreadDecisions(sides.rows, down)]
         spreads += [SpreadDecisions(sides.columns, across, width)]
         own = {t: _filling(t, axes, blocks, sides, down * across) for t in self.tiles}
-        shared = [*self.tiles, *([] if warps is None else [warps[0]])]
+        shared = dict.fromkeys((*self.fed, *self.tiles, *(() if warps is None else warps[:1])))
         made = self.numbers.phase(
-            axes, blocks, spreads, self.nests, shared, own=own, serial=sides.sums, warps=warps
+            axes, blocks, spreads, self.nests, list(shared), own=own, serial=sides.sums, warps=warps
         )
         yield replace(made, ahead=True)
         yield made

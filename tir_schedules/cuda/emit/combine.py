@@ -109,10 +109,13 @@ def _take(
 
 
 def _without(value: ir.Expr, bits: int) -> ir.Expr:
-    """Return a number with some of its bits, which lie side by side, taken as 0."""
-    if not bits:
-        return value
-    low = bits & -bits
-    high = bits + low
-    upper = tirx.FloorDiv(value, number(high)) * number(high)
-    return upper if low == 1 else upper + tirx.FloorMod(value, number(low))
+    """Return a number with some of its bits taken as 0, one run of them after the other."""
+    while bits:
+        low = bits & -bits
+        high = low
+        while bits & high:
+            high *= 2
+        upper = tirx.FloorDiv(value, number(high)) * number(high)
+        value = upper if low == 1 else upper + tirx.FloorMod(value, number(low))
+        bits &= ~(high - 1)
+    return value

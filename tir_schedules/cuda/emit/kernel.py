@@ -80,6 +80,8 @@ class _Body:
         emitters = [(nest, self._emitter(nest)) for nest in nests if nest.warps is None]
         before, body, behind = [], [], []
         ahead = [n for n in nests if self._phase.ahead and self._phase.fills_tiles(n)]
+        for nest in ahead:
+            before += self._ahead(nest)
         before += self._in_registers(ahead, number(0))
         for nest, emitter in emitters:
             whole = any(self._phase.is_whole_behind(node) for node in nest.nodes)
@@ -97,9 +99,8 @@ class _Body:
             before += fragments.start()
             body += [barrier(), *fragments.body()]
             behind += fragments.store()
-        if self._phase.shared or self._phase.staged:
-            body.append(barrier())  # the next step writes over what this one reads
-            self._unread.clear()
+        body.append(barrier())  # the next step writes over what this one reads
+        self._unread.clear()
         self._unread |= {n.stage.out for nest in nests if nest.warps for n in nest.nodes}
         count = self._phase.serial_axis().pieces
         loop = tirx.For(self._step, 0, count, tirx.ForKind.SERIAL, sequence(body))

@@ -34,7 +34,6 @@ class NestEmitter:
             self._reads.update({load: (node, access) for load, access in node.reads.items()})
             self._digits.update(node.digits)
         self._home = {n.stage.out: n for n in storage.phase.space.nodes}
-        self._made = {n.stage.out for n in nest.nodes if not n.reduced}
         self._at_hand: dict[Tensor, ir.Var] = {}  # made in this nest, an element a lane
         self._loaded: dict[Load, tuple[ir.Var, Callable[[], ir.Expr]]] = {}
         self._out: list[tirx.Stmt] = []

@@ -70,6 +70,9 @@ def phase_of(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase
         if nest.warps is not None:
             refuse_fragments(nest, draft)
     kept = tuple(picked(space.nodes, number, "stage") for number in decided.shared)
+    for node in own.nodes:
+        if any(draft.axis_of(atom).blocks > 1 for atom in node.reduced):
+            raise Illegal(f"blocks have parts of the sums of {node.stage.name}")
     for edge in own.edges:
         _refuse_cut(edge, draft)
     registers, shared = _placed(own.edges, draft, kept)
@@ -78,8 +81,8 @@ def phase_of(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase
         _staged(own, picked(space.nodes, each.node, "stage"), axes, threads, each)
         for each in decided.staged
     )
-    if decided.ahead and not any(map(draft.fills_tiles, nests)):
-        raise Illegal("there are no tiles to load a step ahead")
+    if decided.ahead:
+        _refuse_ahead(draft)
     phase = Phase(own, axes, nests, threads, registers, shared, held, staged, decided.ahead)
     _refuse_long_sums(phase)
     _refuse_size(phase, device)
@@ -187,12 +190,19 @@ def _refuse_steps(phase: Phase) -> None:
             raise Illegal(f"{reader.stage.name} reads other steps of {made.stage.name}")
 
 
+def _refuse_ahead(phase: Phase) -> None:
+    """Check that tiles can be filled before their step begins: of nothing that a step makes."""
+    tiles = [node for nest in phase.nests if phase.fills_tiles(nest) for node in nest.nodes]
+    if not tiles:
+        raise Illegal("there are no tiles to load a step ahead")
+    for edge in phase.space.edges:
+        if edge.consumer in tiles and phase.in_steps(phase.nest_of(edge.producer)):
+            raise Illegal(f"{edge.consumer.stage.name} reads what its own step makes")
+
+
 def _refuse_cut(edge: Edge, phase: Phase) -> None:
     """Check that a block has what it reads of what is made in it."""
     made = edge.producer
-    for atom in made.reduced:
-        if phase.axis_of(atom).blocks > 1:
-            raise Illegal(f"blocks have parts of the sums of {made.stage.name}")
     for atom in edge.unaligned & set(made.atoms):
         if phase.axis_of(atom).blocks > 1:
             raise Illegal(f"{edge.consumer.stage.name} reads what other blocks make")
@@ -223,10 +233,6 @@ def _placed(
     for node in kept:
         if shared_dims(node, phase) is None:
             raise Illegal(f"{node.stage.name} has no place in shared memory")
-    for nest in phase.nests:
-        for axis in (s.axis for node in nest.nodes if node.reduced for s in nest.of(node.reduced)):
-            if axis.blocks > 1:
-                raise Illegal(f"blocks have parts of the sums over {axis}")
     return tuple(registers), tuple(kept)
 
 
@@ -240,7 +246,8 @@ def _held(phase: Phase, space: Space) -> tuple[HeldKey, ...]:
     first: dict[HeldKey, Nest] = {}
     found: dict[HeldKey, None] = {}
     params = set(space.kernel.inputs)
-    for nest in phase.nests:
+    # Tiles may be loaded a step ahead: what they have is not what others of their step read.
+    for nest in (nest for nest in phase.nests if not phase.fills_tiles(nest)):
         for node in nest.nodes:
             for load in always_read(node):
                 access = node.reads[load]
