@@ -36,6 +36,15 @@ def reversed_rows(m: int, n: int) -> tirx.PrimFunc:
     return te.create_prim_func([x, out])
 
 
+def weighted(m: int, n: int, k: int) -> tirx.PrimFunc:
+    """Return a product whose rows have a weight that the kernel makes: tiles are filled with it."""
+    a, b = te.placeholder((m, k), "float32", "a"), te.placeholder((k, n), "float32", "b")
+    t, r = te.placeholder((m,), "float32", "t"), te.reduce_axis((0, k))
+    e = te.compute((m,), lambda i: te.exp(t[i]), "e")
+    p = te.compute((m, n), lambda i, j: te.sum(a[i, r] * e[i] * b[r, j], axis=r), "p")
+    return te.create_prim_func([a, t, b, te.compute((m, n), lambda i, j: p[i, j] + e[i], "o")])
+
+
 def by_many_threads(func: tirx.PrimFunc) -> OnGpu:
     """Return a kernel whose rows have several warps each."""
     kernel = read(func)
@@ -54,8 +63,8 @@ def _is_rows(axis: AxisDecisions, kernel: Kernel) -> bool:
 
 @pytest.mark.parametrize(
     ("func", "barriers"),
-    [(normalised(3, 500), 2), (reversed_rows(3, 500), 1)],
-    ids=["two sums", "backwards"],
+    [(normalised(3, 500), 2), (reversed_rows(3, 500), 1), (weighted(64, 96, 64), 3)],
+    ids=["two sums", "backwards", "product"],
 )
 def test_without_a_barrier_numbers_are_wrong(func, barriers):
     gpu = by_many_threads(func) if barriers == 2 else planned(func)

@@ -17,7 +17,7 @@ from tir_schedules.cuda.decide.candidates import candidates
 from tir_schedules.cuda.decide.numbered import Numbers
 from tir_schedules.cuda.facts.reading import reading_of
 from tir_schedules.cuda.legal.phase import build_phase
-from tir_schedules.cuda.plan.decisions import Decisions
+from tir_schedules.cuda.plan.decisions import Decisions, PartDecisions
 from tir_schedules.decisions import from_json, knobs, to_json, with_knob
 
 SUBGRAPHS = [
@@ -81,14 +81,14 @@ def test_each_knob_changes_the_kernel():
     before = template.emit_plan(template.plan(kernel, decisions, H200), func).script()
     changed, refused = set(), set()
     for path, value in knobs(decisions).items():
-        for other in (not value,) if isinstance(value, bool) else (2 * value, value // 2 or 4):
+        for other in (not value,) if isinstance(value, bool) else (2 * value, value // 2 or 4, 0):
             plan = template.plan(kernel, with_knob(decisions, path, other), H200)
             name = path.rpartition(".")[2]
             if isinstance(plan, str):
                 refused.add(name)
             elif template.emit_plan(plan, func).script() != before:
                 changed.add(name)
-    assert changed >= {"block", "threads", "holds"}, (changed, refused)
+    assert changed >= {"block", "threads", "holds", "unrolls"}, (changed, refused)
 
 
 def _phase(decisions: Decisions, **fields: object) -> Decisions:
@@ -104,16 +104,27 @@ def test_what_can_t_be_is_refused_with_its_reason():
     three = tuple(replace(spread, threads=3) for spread in phase.spreads)
     cases = {
         "each stage is in one nest": _phase(decisions, nests=nests[1:]),
-        "is before what it reads": _phase(decisions, nests=nests[::-1]),
+        "T_divide is before what it reads": _phase(decisions, nests=nests[::-1]),
         "the kernel has no stage 99": _phase(decisions, nests=(replace(nests[0], nodes=(99,)),)),
-        "a power of two": _phase(decisions, spreads=three),
-        "an atom is in one view": _phase(decisions, axes=(*phase.axes, phase.axes[0])),
-        "parts": replace(decisions, parts=((99, 2),)),
+        "3 threads along an axis: a power of two": _phase(decisions, spreads=three),
+        "an atom is in one view of one axis": _phase(decisions, axes=(*phase.axes, phase.axes[0])),
+        "the kernel has no stage 98": replace(decisions, parts=(PartDecisions(98, 0, 2),)),
+        "x_red in 1 parts of 96": replace(decisions, parts=(PartDecisions(0, 0, 1),)),
+        "there are no tiles to load a step ahead": _phase(decisions, ahead=True),
     }
-    for reason, illegal in cases.items():
-        plan = template.plan(kernel, illegal, H200)
-        assert isinstance(plan, str), reason
-        assert reason in plan or "the kernel has no" in plan, (reason, plan)
+    found = {reason: template.plan(kernel, illegal, H200) for reason, illegal in cases.items()}
+    assert found == {reason: reason for reason in cases}
+
+
+def test_no_thread_adds_up_thousands_of_floats_one_by_one():
+    """Of equal terms each addition errs to the same side."""
+    x, k = te.placeholder((4096, 8), "float32", "x"), te.reduce_axis((0, 4096))
+    func = te.create_prim_func([x, te.compute((8,), lambda j: te.sum(x[k, j], axis=k), "s")])
+    kernel = read(func)
+    decisions = template.default_decisions(kernel, H200)
+    alone = tuple(replace(spread, threads=1) for spread in decisions.phases[0].spreads)
+    plan = template.plan(kernel, _phase(decisions, spreads=alone), H200)
+    assert plan == "a thread adds up 4096 terms of s one by one"
 
 
 def test_a_block_is_refused_parts_of_what_it_needs_whole():

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-import numpy as np
 import pytest
 from tvm import te, tirx
 
-from support.cuda.checked import planned, sectors, wrong
+from support.cuda.checked import H200, planned, sectors, wrong
+from tir_schedules.cpu.template import read
+from tir_schedules.cuda import template
+from tir_schedules.cuda.decide.candidates import candidates
+from tir_schedules.cuda.decide.numbered import Numbers
+from tir_schedules.cuda.facts.reading import reading_of
+from tir_schedules.cuda.plan.decisions import AxisDecisions, Decisions, SpreadDecisions
 
 
 def _x(*shape: int) -> te.Tensor:
@@ -46,6 +52,11 @@ def channels_last(n: int, c: int, h: int, w: int) -> tirx.PrimFunc:
     return te.create_prim_func([x, te.compute((n, h, w, c), lambda b, i, j, k: x[b, k, i, j], "y")])
 
 
+def channel_sums(n: int, c: int, m: int) -> tirx.PrimFunc:
+    x, i, k = _x(n, c, m), te.reduce_axis((0, n)), te.reduce_axis((0, m))
+    return te.create_prim_func([x, te.compute((c,), lambda j: te.sum(x[i, j, k], [i, k]), "s")])
+
+
 @pytest.mark.parametrize(
     ("made", "shape", "launches"),
     [
@@ -60,6 +71,7 @@ def channels_last(n: int, c: int, h: int, w: int) -> tirx.PrimFunc:
         (over_their_root, (33, 127), 1),
         (transposed, (300, 257), 1),
         (channels_last, (2, 67, 13, 11), 1),
+        (channel_sums, (16, 5, 250), 1),
     ],
     ids=lambda value: value.__name__ if isinstance(value, Callable) else str(value),
 )
@@ -80,10 +92,21 @@ def test_memory_moves_each_sector_once(made, shape):
     assert sum(sectors(gpu).values()) <= 1.02 * least, str(gpu.plan)
 
 
-def test_long_sums_are_no_running_sums():
-    """Of equal terms one by one added up each addition errs to the same side."""
-    func = total(200_000)
-    gpu = planned(func)
-    ones, out = np.full(200_000, 0.1, "float32"), np.empty(1, "float32")
-    gpu.made.run([ones], [out], 0)
-    assert abs(out[0] - 200_000 * float(np.float32(0.1))) <= 1e-6 * 20_000
+def test_warps_of_one_sum_need_not_be_side_by_side():
+    """Threads along the channels stand between those along both axes that are summed over."""
+    func = channel_sums(16, 3, 256)
+    decisions = template.default_decisions(read(func), H200)
+    axes = (AxisDecisions(((1,),), 16), AxisDecisions(((0,),), 3), AxisDecisions(((2,),), 256))
+    spreads = (SpreadDecisions(0, 4), SpreadDecisions(1, 4), SpreadDecisions(2, 64))
+    phase = replace(decisions.phases[0], axes=axes, spreads=spreads)
+    assert wrong(func, planned(func, Decisions((phase,))), seed=4) is None
+
+
+def test_a_tile_that_is_read_across_its_lines_meets_no_bank_twice():
+    func = transposed(128, 96)
+    space = reading_of(read(func)).space()
+    staged = [way for way in candidates(space, Numbers(space)) if way.staged]
+    gpu = planned(func, Decisions((staged[0],)))
+    sectors(gpu)
+    banks = gpu.made.kernels[0].counts("x_staged")
+    assert (banks.loaded, banks.stored) == (banks.least_loaded, banks.least_stored)

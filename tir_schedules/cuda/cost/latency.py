@@ -1,8 +1,7 @@
 """What a launch takes: memory at the rate that the threads in flight can ask for, and latencies.
 
 By Little's law bandwidth needs bytes in flight: 4.8 TB/s at 600 ns are 22 KB a multiprocessor.
-The latencies are of H100 (arXiv 2402.13499, tables 4 to 7: global 480 to 740 cycles, shuffles and
-shared memory 23 to 30).
+What each thing takes is in the device's profile.
 """
 
 from __future__ import annotations
@@ -10,31 +9,19 @@ from __future__ import annotations
 import math
 
 from ...analysis.iteration_space import Access, Node
-from ...device.cuda import SECTOR_BYTES, WARP, CudaDevice
+from ...device.cuda import SECTOR_BYTES, WARP, CudaDevice, CudaProfile
 from ...kernel_ir.expr import dtype_bytes
 from ..facts.tiles import is_tiled
 from ..plan.axes import FRAGMENT, Axis
 from ..plan.kernel_plan import Phase, Plan
 from ..plan.nest import HeldKey, Nest, held_key
+from .assumed import ASSUMED
 from .occupancy import resident_threads
-
-LAUNCH_NS = 2000.0
-_EXPENSIVE = 10  # instructions of an exp; a special function takes a warp two issues
-_PRODUCT = 1.25  # instructions of a term: one, and a part of the loads that its neighbours share
-_WMMA = 0.6  # of the peak, by wmma's fragments (arXiv 2402.13499, section V)
-_FRAGMENT_WORK = 8.0  # instructions of a fragment's product, and its part of the loads
-_BLOCK_NS = 300.0  # until a block's first instruction and behind its last
-_BESIDE = 0.05  # of what others hide: of equals the one with less besides is taken
-_LOAD_NS, _BARRIER_NS, _SHUFFLE_NS, _SHARED_NS = 600.0, 30.0, 15.0, 20.0
-_AHEAD = 4  # trips of a loop whose loads are in flight together: nvcc unrolls so far
-_L1_BYTES_NS = 109.0  # of a multiprocessor: half of 128 bytes a cycle
-_OF_L2 = 0.4  # of the time of memory (arXiv 2402.13499, table 5)
-_ISSUE_NS = 0.6  # an instruction of a warp: 1.7 GHz, one a cycle of each of four schedulers
 
 
 def estimate(plan: Plan, device: CudaDevice) -> float:
     """Return the ns of a kernel."""
-    return sum(LAUNCH_NS + launch_ns(phase, device) for phase in plan.phases)
+    return sum(device.profile.launch_ns + launch_ns(phase, device) for phase in plan.phases)
 
 
 def launch_ns(phase: Phase, device: CudaDevice) -> float:
@@ -44,17 +31,17 @@ def launch_ns(phase: Phase, device: CudaDevice) -> float:
         return math.inf
     at_once = threads // phase.threads * device.sms
     waves = -(-phase.blocks // at_once)
-    moved = sum(moved_bytes(nest, phase) for nest in phase.nests)
-    block = _block_ns(phase)
+    moved = sum(moved_bytes(nest, phase, device.profile) for nest in phase.nests)
+    block, profile = _block_ns(phase, device.profile), device.profile
     # A block's bytes are asked for in as many rounds as there are nests that load.
     rate = min(device.bandwidth, moved / phase.blocks * min(phase.blocks, at_once) / block * 1e9)
     issued = sum(_instructions(nest, phase) for nest in phase.nests) * phase.blocks
-    compute = issued * _ISSUE_NS / (4 * min(device.sms, phase.blocks))
+    compute = issued * profile.issue_ns / (4 * min(device.sms, phase.blocks))
     asked = sum(requested_bytes(nest, phase) for nest in phase.nests)
-    cached = asked / (_L1_BYTES_NS * min(device.sms, phase.blocks))
+    cached = asked / (profile.l1_bytes_ns * min(device.sms, phase.blocks))
     tensor = sum(_tensor_ns(nest, device) for nest in phase.nests) * _spread_over(phase, device)
     parts = (moved / rate * 1e9, cached, compute, tensor, waves * block)
-    return max(parts) + _BESIDE * sum(parts)
+    return max(parts) + ASSUMED.beside * sum(parts)
 
 
 def _tensor_ns(nest: Nest, device: CudaDevice) -> float:
@@ -62,7 +49,7 @@ def _tensor_ns(nest: Nest, device: CudaDevice) -> float:
     if nest.warps is None:
         return 0.0
     terms = math.prod(atom.extent for atom in nest.nodes[0].atoms)
-    return 2 * terms / (device.tensor_flops * _WMMA) * 1e9
+    return 2 * terms / (device.tensor_flops * device.profile.wmma_share) * 1e9
 
 
 def _spread_over(phase: Phase, device: CudaDevice) -> float:
@@ -70,7 +57,7 @@ def _spread_over(phase: Phase, device: CudaDevice) -> float:
     return -(-phase.blocks // device.sms) * device.sms / phase.blocks
 
 
-def moved_bytes(nest: Nest, phase: Phase) -> float:
+def moved_bytes(nest: Nest, phase: Phase, profile: CudaProfile) -> float:
     """Return what a nest moves from and to memory, by whole sectors, in all blocks."""
     total, seen = 0.0, set()
     params = set(phase.space.kernel.params)
@@ -82,7 +69,7 @@ def moved_bytes(nest: Nest, phase: Phase) -> float:
             if key in seen or _is_held(access, nest, phase):
                 continue
             seen.add(key)
-            total += _asked(access, node, nest) * _again(node, phase)
+            total += _asked(access, node, nest) * _again(node, phase, profile)
     return total
 
 
@@ -103,9 +90,9 @@ def _way(access: Access, node: Node, nest: Nest, phase: Phase) -> Nest:
     return next(staged, nest)
 
 
-def _again(node: Node, phase: Phase) -> float:
+def _again(node: Node, phase: Phase, profile: CudaProfile) -> float:
     """Return how many times its bytes take the time of one: other blocks find them in L2."""
-    return 1 + (_times(node, phase) - 1) * _OF_L2
+    return 1 + (_times(node, phase) - 1) * profile.l2_share
 
 
 def _times(node: Node, phase: Phase) -> int:
@@ -175,15 +162,15 @@ def _instructions(nest: Nest, phase: Phase) -> float:
     if nest.warps is not None:
         steps = phase.serial_axis().extent // FRAGMENT
         blocks = math.prod(-(-axis.block // FRAGMENT) for axis in _cut(nest, phase))
-        return steps * blocks * _FRAGMENT_WORK
+        return steps * blocks * ASSUMED.fragment
     trips = math.prod(s.trips * (s.axis.pieces if s.axis.serial else 1) for s in nest.walked())
     width = math.prod(s.width for s in nest.walked())
     work = 0.0
     for node in nest.nodes:
         if is_tiled(node.stage):
-            work += width * _PRODUCT
+            work += width * ASSUMED.term
             continue
-        point = 2 + node.stage.light + _EXPENSIVE * node.stage.expensive
+        point = 2 + node.stage.light + ASSUMED.expensive * node.stage.expensive
         work += width * point + 2 * len(node.reads)
     return trips * work * -(-phase.threads // WARP)
 
@@ -192,7 +179,7 @@ def _rounds(nest: Nest, phase: Phase) -> int:
     """Return how many times a thread waits for what it has asked memory for."""
     out = 1
     for spread in nest.walked():
-        out *= 1 if phase.writes_out(spread, nest) else -(-spread.trips // _AHEAD)
+        out *= 1 if phase.writes_out(spread, nest) else -(-spread.trips // ASSUMED.ahead)
     return out
 
 
@@ -201,25 +188,25 @@ def _cut(nest: Nest, phase: Phase) -> list[Axis]:
     return [axis for axis in phase.axes if axis.meets(nest.nodes[0].spatial) and axis.block > 1]
 
 
-def _block_ns(phase: Phase) -> float:
+def _block_ns(phase: Phase, profile: CudaProfile) -> float:
     """Return the latency of one block, alone."""
-    total, params = _BLOCK_NS, set(phase.space.kernel.params)
+    total, params = profile.block_ns, set(phase.space.kernel.params)
     for nest in phase.nests:
         fresh = any(
             a.tensor in params and not _is_held(a, nest, phase)
             for n in nest.nodes
             for a in n.reads.values()
         )
-        waits = _LOAD_NS * _rounds(nest, phase) if fresh else _SHARED_NS
+        waits = profile.load_ns * _rounds(nest, phase) if fresh else profile.shared_ns
         steps = phase.serial_axis().pieces if phase.in_steps(nest) else 1
         total += waits if phase.ahead and phase.fills_tiles(nest) else steps * waits
-        total += _instructions(nest, phase) / max(1, phase.threads // WARP) * _ISSUE_NS
+        total += _instructions(nest, phase) / max(1, phase.threads // WARP) * profile.issue_ns
         for node in (n for n in nest.nodes if n.reduced and nest.warps is None):
             bits = phase.sum_bits(node)
-            total += (bits % WARP).bit_count() * _SHUFFLE_NS
+            total += (bits % WARP).bit_count() * profile.shuffle_ns
             if bits >= WARP:
-                total += _BARRIER_NS + _SHARED_NS * (bits // WARP).bit_count()
+                total += profile.barrier_ns + profile.shared_ns * (bits // WARP).bit_count()
         staged = any(each.node in nest.nodes for each in phase.staged)
         if staged or any(n in phase.shared for n in nest.nodes):
-            total += _BARRIER_NS + _SHARED_NS
+            total += profile.barrier_ns + profile.shared_ns
     return total

@@ -9,10 +9,7 @@ from ..plan.fragments import fragments_of
 from ..plan.kernel_plan import Phase
 from ..plan.nest import Nest, register_words
 from ..plan.shared import block_bytes
-
-_ADDRESSES = 24  # registers of a thread that are no values: positions, addresses, conditions
-_MOST_BLOCKS = 32  # of a multiprocessor (24 on sm_89, 16 on sm_86)
-_GRAIN = 8  # registers of a thread are given by so many
+from .assumed import ASSUMED
 
 
 def registers_of(phase: Phase) -> int:
@@ -27,7 +24,7 @@ def registers_of(phase: Phase) -> int:
     words += sum(key.words for key in phase.held)
     words += sum(_fragment_words(nest, phase) for nest in phase.nests if nest.warps is not None)
     words += max((_in_flight(nest) for nest in phase.nests), default=0)
-    return min(255, _ADDRESSES + words)
+    return ASSUMED.addresses + words
 
 
 def _fragment_words(nest: Nest, phase: Phase) -> int:
@@ -47,8 +44,12 @@ def _in_flight(nest: Nest) -> int:
 def resident_threads(phase: Phase, device: CudaDevice) -> int:
     """Return how many threads a multiprocessor holds, 0 if not even one block."""
     threads = -(-phase.threads // WARP) * WARP
-    registers = -(-registers_of(phase) // _GRAIN) * _GRAIN
-    blocks = min(_MOST_BLOCKS, device.threads // threads, device.registers // (registers * threads))
+    grain = device.register_grain
+    wanted = min(device.thread_registers + 1, registers_of(phase))
+    registers = -(-wanted // grain) * grain
+    blocks = min(
+        device.blocks, device.threads // threads, device.registers // (registers * threads)
+    )
     if used := block_bytes(phase):
         blocks = min(blocks, device.shared_bytes // (used + 1024))
     return blocks * threads

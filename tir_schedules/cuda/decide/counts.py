@@ -5,45 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...analysis.kernel_facts import is_large_contraction
-from ...device.cuda import WARP, CudaDevice
+from ...device.cuda import CudaDevice
+from ...kernel_ir.expr import Axis
 from ...kernel_ir.stage import Stage
-from ..facts.parts import part_axis
-from ..facts.reading import Counts, Reading
-
-_LEAST = 512  # positions of a sum that blocks may share
-_WORTH = 1 << 16  # points of a kernel that another launch may be worth
-_SHARES = (1, WARP)  # results that a block has of a sum: one, or columns
-_TILES = (32 * 32, 64 * 64)  # of a product
-_VECTOR = 4  # numbers that a thread loads at once
-_TERMS = 64  # of a step of a product
+from ..facts.reading import Reading
+from ..plan.decisions import PartDecisions
+from .policy import BLOCKS
 
 
-def part_counts(reading: Reading, device: CudaDevice) -> Iterator[Counts]:
+def part_counts(reading: Reading, device: CudaDevice) -> Iterator[tuple[PartDecisions, ...]]:
     """Yield the sums of few results that several blocks may add up, each in so many parts."""
-    seen: set[Counts] = set()
+    seen: set[tuple[PartDecisions, ...]] = set()
     stages = reading.reduced.stages
     largest = max((s.domain for s in stages), default=0)
     sums = [
         (n, s) for n, s in enumerate(stages)
-        if s.reduction is not None and s.domain * 4 >= largest and part_axis(s).extent >= _LEAST
+        if s.reduction is not None and s.domain * 4 >= largest
+        and _cut_axis(s).extent >= BLOCKS.long_sum
     ]  # fmt: skip
-    if not sums or largest < _WORTH:
+    if not sums or largest < BLOCKS.worth:
         return
-    for waves in (1, 4):
-        for size in (0, 1):
-            made = ((n, _count(s, waves * device.sms, size)) for n, s in sums)
-            if (parts := tuple((n, count) for n, count in made if count > 1)) and parts not in seen:
+    for waves in BLOCKS.waves:
+        for size in range(len(BLOCKS.share)):
+            made = (_part(n, s, waves * device.sms, size) for n, s in sums)
+            if (parts := tuple(part for part in made if part.count > 1)) and parts not in seen:
                 seen.add(parts)
                 yield parts
 
 
-def _count(stage: Stage, blocks: int, size: int) -> int:
+def _cut_axis(stage: Stage) -> Axis:
+    """Return the axis of a sum that is cut: the first long one, or the longest."""
+    longest = max(stage.reduced, key=lambda axis: axis.extent)
+    return next((axis for axis in stage.reduced if axis.extent >= BLOCKS.long_axis), longest)
+
+
+def _part(number: int, stage: Stage, blocks: int, size: int) -> PartDecisions:
     """Return in how many parts a sum makes so many blocks, each of few results or of more."""
-    product = is_large_contraction(stage)
-    share = (_TILES if product else _SHARES)[size]
+    product, axis = is_large_contraction(stage), _cut_axis(stage)
+    share = (BLOCKS.product_share if product else BLOCKS.share)[size]
     wanted = -(-blocks * share // stage.out.elements)
-    whole = _TERMS if product else _VECTOR
-    return 1 if wanted <= 1 else _even_parts(part_axis(stage).extent, wanted, whole)
+    whole = BLOCKS.terms if product else BLOCKS.vector
+    count = 1 if wanted <= 1 else _even_parts(axis.extent, wanted, whole)
+    return PartDecisions(number, stage.reduced.index(axis), count)
 
 
 def _even_parts(extent: int, count: int, whole: int) -> int:

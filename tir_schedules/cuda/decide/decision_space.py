@@ -19,7 +19,7 @@ from ..plan.decisions import Decisions, PhaseDecisions
 from .counts import part_counts
 from .planner import cheapest, default_decisions, ways_of
 
-_WIDTHS = (1, 2, 4, 8)
+_SIZES = {"width": (1, 2, 4, 8), "holds": (96, 48, 0), "unrolls": (32, 8, 0)}
 
 
 def decision_space(reading: Reading, device: CudaDevice) -> DecisionSpace | str:
@@ -63,10 +63,10 @@ def _candidates(path: str, value: int, decisions: Decisions, space: Space) -> tu
     """Return what a knob may be, as it is decided first."""
     _, phase, *rest = path.split(".")
     name = rest[-1]
-    if name == "holds":
+    if name == "ahead":
         return (value, not value)
-    if name == "width":
-        return (value, *(n for n in _WIDTHS if n != value))
+    if name in _SIZES:
+        return (value, *(n for n in _SIZES[name] if n != value))
     decided = decisions.phases[int(phase)]
     most = _extent(decided, int(rest[1]) if name == "block" else None, space)
     powers = [1 << n for n in range(most.bit_length() + 1)]

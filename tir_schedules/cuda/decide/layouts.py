@@ -9,8 +9,7 @@ from ...analysis.iteration_space import Atom, Space
 from ...device.cuda import MOST_THREADS
 from ..facts.accesses import vector_width
 from .axes import Views, accesses
-
-_SECTOR = 8  # words: threads along what lies side by side read whole ones
+from .policy import BLOCKS
 
 
 def widths(atoms: Sequence[Atom], space: Space) -> list[int]:
@@ -34,12 +33,12 @@ def layouts(
     seen = set()
     most = next_power(-(-extents[fastest] // width))
     for along in (1 << n for n in range(MOST_THREADS.bit_length())):
-        if not min(most, _SECTOR // width) <= along <= most:
+        if not min(most, BLOCKS.sector // width) <= along <= most:
             continue
-        for total in (32, 64, 128, 256, 512, 1024):
+        for total in BLOCKS.threads:
             if total < along:
                 continue
-            for trips in (1, 4) if cuttable[fastest] else (0,):
+            for trips in BLOCKS.trips if cuttable[fastest] else (0,):
                 blocks = [1 if cut else n for cut, n in zip(cuttable, extents, strict=True)]
                 threads = [1] * len(axes)
                 threads[fastest] = along

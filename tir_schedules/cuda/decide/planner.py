@@ -5,21 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ...analysis.iteration_space import Space
+from ...analysis.iteration_space import Node, Space
 from ...analysis.kernel_facts import is_large_contraction
 from ...decisions import variant
 from ...device.cuda import CudaDevice
-from ..cost.latency import LAUNCH_NS, launch_ns
+from ..cost.assumed import ASSUMED
+from ..cost.latency import launch_ns
+from ..cost.occupancy import registers_of
 from ..facts.parts import launches_of, space_of
-from ..facts.reading import Counts, Reading
+from ..facts.reading import Reading
 from ..facts.tiles import is_tiled
 from ..legal.phase import build_phase
-from ..plan.decisions import Decisions, PhaseDecisions
+from ..plan.decisions import Decisions, PartDecisions, PhaseDecisions
 from .candidates import candidates
 from .counts import part_counts
 from .numbered import Numbers
-
-_FEW = 2  # blocks a multiprocessor: with more than these sums need not be in parts
+from .policy import BLOCKS
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def default_decisions(reading: Reading, device: CudaDevice) -> Decisions | str:
         return "a product whose operands are no tiles is not planned on a GPU"
     whole = cheapest(reading.space(), (), device)
     found = [] if isinstance(whole, str) else [whole]
-    if not found or found[0].blocks < _FEW * device.sms:
+    if not found or found[0].blocks < BLOCKS.few * device.sms:
         for parts in part_counts(reading, device):
             limit = min((choice.ns for choice in found), default=math.inf)
             made = cheapest(reading.space(parts), parts, device, limit)
@@ -48,41 +49,56 @@ def default_decisions(reading: Reading, device: CudaDevice) -> Decisions | str:
 
 
 def cheapest(
-    space: Space, parts: Counts, device: CudaDevice, limit: float = math.inf
+    space: Space,
+    parts: tuple[PartDecisions, ...],
+    device: CudaDevice,
+    limit: float = math.inf,
 ) -> Choice | str:
     """Return the best way of each launch, or why one has none or they take over `limit` ns."""
-    numbers, total, fewest, phases = Numbers(space), 0.0, math.inf, []
+    total, fewest, phases = 0.0, math.inf, []
     for nodes in launches_of(space):
-        best: tuple[float, int, PhaseDecisions] | None = None
-        reason = "it has no points"
-        for decided in candidates(space_of(space, nodes), numbers):
-            phase = build_phase(space, decided, device)
-            if isinstance(phase, str):
-                reason = phase
-                continue
-            ns = launch_ns(phase, device)
-            if best is None or ns < best[0]:
-                best = ns, phase.blocks, decided
-        if best is None:
+        ways, reason = _ways(space, nodes, device)
+        if not ways:
             return reason
-        phases.append(best[2])
-        total, fewest = total + LAUNCH_NS + best[0], min(fewest, best[1])
+        best = min(ways, key=lambda way: way.ns)
+        phases.append(best.decided)
+        total, fewest = total + device.profile.launch_ns + best.ns, min(fewest, best.blocks)
         if total > limit:
-            return f"{parts} parts take longer"
+            return f"{len(parts)} sums in parts take longer"
     return Choice(Decisions(tuple(phases), parts), total, int(fewest))
 
 
 def ways_of(space: Space, device: CudaDevice) -> list[list[PhaseDecisions]]:
     """Return the best decisions of each structure of each launch."""
-    numbers, found = Numbers(space), []
+    found = []
     for nodes in launches_of(space):
-        best: dict[str, tuple[float, PhaseDecisions]] = {}
-        for decided in candidates(space_of(space, nodes), numbers):
-            phase = build_phase(space, decided, device)
-            if isinstance(phase, str):
-                continue
-            ns, text = launch_ns(phase, device), variant(decided)
-            if text not in best or ns < best[text][0]:
-                best[text] = ns, decided
-        found.append([decided for _, decided in best.values()])
+        best: dict[str, _Way] = {}
+        for way in _ways(space, nodes, device)[0]:
+            text = variant(way.decided)
+            if text not in best or way.ns < best[text].ns:
+                best[text] = way
+        found.append([way.decided for way in best.values()])
     return found
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One way to run a launch."""
+
+    decided: PhaseDecisions
+    ns: float
+    blocks: int
+
+
+def _ways(space: Space, nodes: list[Node], device: CudaDevice) -> tuple[list[_Way], str]:
+    """Return the ways that a launch may run, and why the last of the others can't."""
+    found, reason = [], "it has no points"
+    for decided in candidates(space_of(space, nodes), Numbers(space)):
+        phase = build_phase(space, decided, device)
+        if isinstance(phase, str):
+            reason = phase
+        elif registers_of(phase) > BLOCKS.words + ASSUMED.addresses:
+            reason = f"a thread would need about {registers_of(phase)} registers"
+        else:
+            found.append(_Way(decided, launch_ns(phase, device), phase.blocks))
+    return found, reason

@@ -15,35 +15,7 @@ from ..plan.tile import Tile
 from .axes import Views
 from .layouts import next_power
 from .numbered import Numbers
-
-# Rows and columns of a block, and its threads along both: 16 to 64 results of each thread.
-_SHAPES = (
-    (128, 128, 16, 16),
-    (128, 64, 16, 16),
-    (64, 128, 16, 16),
-    (64, 64, 16, 16),
-    (64, 32, 16, 8),
-    (32, 64, 8, 16),
-    (32, 32, 8, 8),
-    (16, 64, 4, 16),
-    (16, 32, 4, 8),
-    (8, 32, 4, 8),
-)
-# Rows and columns of a block, and its warps along both, where tensor cores multiply.
-_FRAGMENTS = (
-    (128, 128, 4, 2),
-    (128, 64, 4, 2),
-    (64, 128, 2, 4),
-    (64, 64, 2, 2),
-    (32, 64, 2, 2),
-    (32, 128, 2, 4),
-    (32, 32, 2, 1),
-    (16, 64, 1, 4),
-    (16, 32, 1, 2),
-)
-_FRAGMENT_STEPS = (16, 32, 64)
-_STEPS = (8, 16, 32)  # of a sum
-_ACROSS = 16  # threads along the columns of what tensor cores have made
+from .policy import BLOCKS
 
 
 @dataclass(frozen=True)
@@ -100,16 +72,16 @@ class _Ways:
     sides: _Sides
 
     def by_points(self) -> Iterator[PhaseDecisions]:
-        for shape, blocks in self._blocks(_SHAPES):
-            for step in _STEPS:
+        for shape, blocks in self._blocks(BLOCKS.tiles):
+            for step in BLOCKS.steps:
                 yield from self._phases(self._stepped(blocks, step), shape[2], shape[3])
 
     def by_fragments(self, product: Node) -> Iterator[PhaseDecisions]:
         """Yield ways of tensor cores, whose result goes through shared memory."""
-        for shape, blocks in self._blocks(_FRAGMENTS):
+        for shape, blocks in self._blocks(BLOCKS.fragments):
             threads = WARP * shape[2] * shape[3]
-            across = min(_ACROSS, threads)
-            for step in _FRAGMENT_STEPS:
+            across = min(BLOCKS.across, threads)
+            for step in BLOCKS.fragment_steps:
                 stepped = self._stepped(blocks, step)
                 warps = (product, shape[2:])
                 yield from self._phases(stepped, threads // across, across, warps)

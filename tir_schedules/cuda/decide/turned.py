@@ -11,8 +11,7 @@ from ..facts.accesses import always_read, is_affine
 from ..plan.decisions import PhaseDecisions, SpreadDecisions, StagedDecisions
 from .axes import Views, fastest_axis
 from .numbered import Numbers
-
-_TILES = ((32, 32), (64, 32), (32, 64), (64, 64))  # lines, columns
+from .policy import BLOCKS
 
 
 def turned(
@@ -31,13 +30,13 @@ def turned(
         return
     (other,) = others
     extents = [math.prod(a.extent for a in axis[0]) for axis in axes]
-    for lines, columns in _TILES:
+    for lines, columns in BLOCKS.turned:
         blocks = [1 if cut else n for cut, n in zip(cuttable, extents, strict=True)]
         blocks[fastest], blocks[other] = (
             min(extents[n], size) for n, size in ((fastest, columns), (other, lines))
         )
         rest = [n for n in range(len(axes)) if n not in (fastest, other)]
-        for rows in (4, 8):
+        for rows in BLOCKS.turned_rows:
             spreads = [SpreadDecisions(n, 1) for n in rest]
             spreads += [SpreadDecisions(other, rows), SpreadDecisions(fastest, WARP)]
             staged = [

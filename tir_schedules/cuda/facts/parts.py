@@ -7,14 +7,14 @@ The last part of an axis that is no whole number of them adds nothing where the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...analysis.iteration_space import Edge, Node, Space
 from ...kernel_ir.expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
 from ...kernel_ir.stage import Kernel, Stage, substitute_axes
+from ..plan.decisions import PartDecisions
 
-_LONG = 128  # positions, of which two can be a part for each multiprocessor of a small GPU
 _BRANCH = "call:tirx.if_then_else"
 
 
@@ -22,23 +22,19 @@ class Parts(Tensor):
     """A tensor of parts of sums."""
 
 
-def in_parts(kernel: Kernel, parts: Mapping[int, int]) -> Kernel:
-    """Return the kernel with sums, by their numbers, in so many parts each."""
+def in_parts(kernel: Kernel, parts: Sequence[PartDecisions]) -> Kernel:
+    """Return the kernel with some sums in parts."""
     stages: list[Stage] = []
+    chosen = {part.stage: part for part in parts}
     for number, stage in enumerate(kernel.stages):
-        stages += _factored(stage, parts[number]) if number in parts else [stage]
+        part = chosen.get(number)
+        stages += [stage] if part is None else _factored(stage, part)
     return replace(kernel, stages=tuple(stages))
 
 
-def part_axis(stage: Stage) -> Axis:
-    """Return the axis of a sum that is cut into parts: the first long one, or the longest."""
-    longest = max(stage.reduced, key=lambda axis: axis.extent)
-    return next((axis for axis in stage.reduced if axis.extent >= _LONG), longest)
-
-
-def _factored(stage: Stage, parts: int) -> list[Stage]:
-    axis, rule = part_axis(stage), stage.reduction
-    size = -(-axis.extent // parts)
+def _factored(stage: Stage, decided: PartDecisions) -> list[Stage]:
+    axis, rule = stage.reduced[decided.axis], stage.reduction
+    size = -(-axis.extent // decided.count)
     part = Axis(f"{axis.name}_part", -(-axis.extent // size))
     inner = Axis(axis.name, size, is_reduce=True)
     place = _sum(_times(AxisRef(part), size), AxisRef(inner))

@@ -14,10 +14,9 @@ from ...rewrites.late_division import divide_late
 from ...rewrites.mark_signs import mark_signs
 from ...rewrites.softmax import drop_nan
 from ...rewrites.widen import widen
+from ..plan.decisions import PartDecisions
 from .parts import in_parts
 from .tiles import with_tiles
-
-Counts = tuple[tuple[int, int], ...]  # of the parts of sums, by the numbers of stages
 
 
 @functools.lru_cache(maxsize=8)
@@ -31,7 +30,7 @@ class Reading:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self._spaces: dict[Counts, Space] = {}
+        self._spaces: dict[tuple[PartDecisions, ...], Space] = {}
 
     @functools.cached_property
     def has_ways(self) -> bool:
@@ -43,8 +42,8 @@ class Reading:
         """The stages that are worth a place."""
         return divide_late(drop_nan(mark_signs(inline_stages(widen(self.kernel)))))
 
-    def space(self, parts: Counts = ()) -> Space:
+    def space(self, parts: tuple[PartDecisions, ...] = ()) -> Space:
         """Return the stages in axes that they share, some sums in so many parts."""
         if parts not in self._spaces:
-            self._spaces[parts] = coalesce(atomize(with_tiles(in_parts(self.reduced, dict(parts)))))
+            self._spaces[parts] = coalesce(atomize(with_tiles(in_parts(self.reduced, parts))))
         return self._spaces[parts]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ...analysis.iteration_space import Space
 from ...device.cuda import CudaDevice
-from ..facts.parts import part_axis
 from ..facts.reading import Reading
 from ..plan.decisions import Decisions
 from ..plan.kernel_plan import Phase, Plan
@@ -26,10 +25,13 @@ def build_plan(reading: Reading, decisions: Decisions, device: CudaDevice) -> Pl
 
 def _with_parts(reading: Reading, decisions: Decisions) -> Space:
     """Return the kernel in shared axes, its sums in parts."""
-    for number, count in decisions.parts:
-        stage = picked(reading.reduced.stages, number, "stage")
-        if stage.reduction is None or not 2 <= count <= part_axis(stage).extent:
-            raise Illegal(f"{stage.name} in {count} parts")
+    for part in decisions.parts:
+        stage = picked(reading.reduced.stages, part.stage, "stage")
+        axis = picked(stage.reduced, part.axis, "axis")
+        if not 2 <= part.count <= axis.extent:
+            raise Illegal(f"{stage.name} in {part.count} parts of {axis.extent}")
+    if len({part.stage for part in decisions.parts}) != len(decisions.parts):
+        raise Illegal("a sum is in parts along one axis")
     return reading.space(decisions.parts)
 
 

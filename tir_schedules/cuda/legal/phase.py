@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from ...analysis.iteration_space import Atom, Edge, Node, Space
@@ -28,9 +29,7 @@ from ..plan.tile import Tile
 from .fragments import refuse_fragments
 from .illegal import Illegal
 
-MOST_WORDS = 144  # of registers that keep values between nests: 255 are a thread's at the most
 _MOST_TERMS = 1024  # of a running float sum
-_MOST_HELD = 96  # words of a thread, of one tensor
 
 T = TypeVar("T")
 
@@ -76,14 +75,22 @@ def phase_of(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase
     for edge in own.edges:
         _refuse_cut(edge, draft)
     registers, shared = _placed(own.edges, draft, kept)
-    held = _held(draft, own) if decided.holds else ()
+    held = _held(draft, decided.holds)
     staged = tuple(
         _staged(own, picked(space.nodes, each.node, "stage"), axes, threads, each)
         for each in decided.staged
     )
     if decided.ahead:
         _refuse_ahead(draft)
-    phase = Phase(own, axes, nests, threads, registers, shared, held, staged, decided.ahead)
+    phase = replace(
+        draft,
+        registers=registers,
+        shared=shared,
+        held=held,
+        staged=staged,
+        ahead=decided.ahead,
+        unrolls=decided.unrolls,
+    )
     _refuse_long_sums(phase)
     _refuse_size(phase, device)
     return phase
@@ -116,6 +123,8 @@ def _spreads(axes: Sequence[Axis], decided: Sequence[SpreadDecisions]) -> tuple[
     for each in reversed(decided):
         if each.threads < 1 or each.threads & (each.threads - 1):
             raise Illegal(f"{each.threads} threads along an axis: a power of two")
+        if each.width < 1 or each.width & (each.width - 1):
+            raise Illegal(f"{each.width} positions of a thread side by side: a power of two")
         axis = picked(axes, each.axis, "axis")
         spreads.append(Spread(axis, each.threads, stride, each.width))
         stride *= each.threads
@@ -162,8 +171,8 @@ def _refuse_nest(nest: Nest) -> None:
 
 def _refuse_widths(spreads: Sequence[Spread], atoms: Collection[Atom]) -> None:
     wide = [s for s in spreads if s.width > 1]
-    if len(wide) > 1 or any(s.width & (s.width - 1) for s in wide):
-        raise Illegal("a thread has a power of two positions side by side, of one axis")
+    if len(wide) > 1:
+        raise Illegal("a thread has positions side by side of one axis only")
     for s in wide:
         last = s.axis.view(atoms)[-1] if s.axis.meets(atoms) else s.axis.views[0][-1]
         if s.axis.block % s.width or last.extent % s.width:
@@ -241,11 +250,11 @@ def is_alike(edge: Edge, made: Nest, read: Nest) -> bool:
     return not edge.unaligned and made.of(edge.producer.spatial) == read.of(edge.producer.spatial)
 
 
-def _held(phase: Phase, space: Space) -> tuple[HeldKey, ...]:
-    """Return what several nests read at every point, spread alike."""
+def _held(phase: Phase, most: int) -> tuple[HeldKey, ...]:
+    """Return what several nests read at every point, spread alike, in up to so many words."""
     first: dict[HeldKey, Nest] = {}
     found: dict[HeldKey, None] = {}
-    params = set(space.kernel.inputs)
+    params = set(phase.space.kernel.inputs)
     # Tiles may be loaded a step ahead: what they have is not what others of their step read.
     for nest in (nest for nest in phase.nests if not phase.fills_tiles(nest)):
         for node in nest.nodes:
@@ -254,7 +263,7 @@ def _held(phase: Phase, space: Space) -> tuple[HeldKey, ...]:
                 if load.tensor not in params or not is_affine(access, node):
                     continue
                 key = held_key(access, nest)
-                if key is None or key.words > _MOST_HELD:
+                if key is None or key.words > most:
                     continue
                 if first.setdefault(key, nest) is not nest:
                     found.setdefault(key)
@@ -282,7 +291,7 @@ def _refuse_size(phase: Phase, device: CudaDevice) -> None:
     words = sum(register_words(n, phase.nest_of(n)) for n in kept)
     sums = {n for nest in phase.nests for n in nest.nodes if n.reduced and nest.warps is None}
     words += sum(register_words(n, phase.nest_of(n)) for n in sums - set(phase.registers))
-    if words > MOST_WORDS:
+    if words > device.thread_registers:
         raise Illegal(f"a thread keeps {words} words between its nests")
     used = block_bytes(phase)
     if used > device.block_shared_bytes:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from ...analysis.iteration_space import Atom
 
 FRAGMENT = 16  # rows and columns, and terms, that tensor cores multiply at once (wmma)
-WRITTEN_OUT = 32  # positions of a loop at the most that is written out without need of registers
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,11 @@ class PhaseDecisions:
     """One launch: the axes of its blocks, the nests that run in each one after the other.
 
     The last of `spreads` numbers neighbouring threads. Of an axis that the nodes of a nest lack,
-    threads all compute the same.
-    What `shared` nodes make is kept in shared memory, what others make in registers. Where `holds`,
-    what several nests read is loaded once, into registers. Where tiles are `ahead`, what a step
-    needs is loaded while the one before is computed.
+    threads all compute the same. What `shared` nodes make is kept in shared memory, what others
+    make in registers. What several nests read is loaded once, into registers, where it takes up to
+    `holds` words of a thread. Loops of up to `unrolls` positions are written out, besides those
+    that registers are numbered by. Where tiles are `ahead`, what a step needs is loaded while the
+    one before is computed.
     """
 
     axes: tuple[AxisDecisions, ...]
@@ -70,17 +71,26 @@ class PhaseDecisions:
     nests: tuple[NestDecisions, ...]
     shared: tuple[int, ...] = ()
     staged: tuple[StagedDecisions, ...] = ()
-    holds: bool = knob(True)
+    holds: int = knob(96)
+    unrolls: int = knob(32)
     ahead: bool = knob(False)
+
+
+@dataclass(frozen=True)
+class PartDecisions:
+    """Which sum, a stage of the kernel as it is read, is in so many parts of one of its axes."""
+
+    stage: int
+    axis: int
+    count: int
 
 
 @dataclass(frozen=True)
 class Decisions:
     """How a kernel runs: its launches in order.
 
-    Numbers of stages and axes are those of the kernel with the sums of `parts`, a stage of the
-    kernel as it is read and a number of parts each, in parts.
+    Numbers of stages and axes are those of the kernel with its sums in `parts`.
     """
 
     phases: tuple[PhaseDecisions, ...]
-    parts: tuple[tuple[int, int], ...] = ()
+    parts: tuple[PartDecisions, ...] = ()

@@ -14,7 +14,7 @@ from ...analysis.iteration_space import Atom, Node, Space
 from ...device.cuda import WARP
 from ...kernel_ir.expr import Tensor
 from ...kernel_ir.stage import Kernel
-from .axes import WRITTEN_OUT, Axis, Spread
+from .axes import Axis, Spread
 from .nest import HeldKey, Nest, Staged, held_key
 from .tile import Tile
 
@@ -36,6 +36,7 @@ class Phase:
     held: tuple[HeldKey, ...] = ()
     staged: tuple[Staged, ...] = ()
     ahead: bool = False  # tiles of a step are in registers before it begins
+    unrolls: int = 0  # positions of loops that are written out, though registers need it not
 
     @property
     def blocks(self) -> int:
@@ -72,7 +73,7 @@ class Phase:
         """Return whether the trips of a spread are written out: registers are numbered by them."""
         if spread.axis.serial and not any(spread.axis.meets(n.spatial) for n in nest.nodes):
             return False
-        if spread.trips * spread.width <= WRITTEN_OUT:
+        if spread.trips * spread.width <= self.unrolls:
             return True
         if self.ahead and self.fills_tiles(nest):
             return True
