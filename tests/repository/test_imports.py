@@ -75,10 +75,11 @@ def test_tir_schedules_needs_tvm_only():
 # Folders of a package from the lowest up: a file imports from its own folder and those before it.
 FLOORS = {
     "tir_schedules": [
-        "kernel_ir", "analysis", "rewrites", "patterns", "device.profile", "device", "vector_math",
-        "fallback", "tuning", "cpu.plan", "cpu.facts", "cpu.facts.memory", "cpu.facts.products",
-        "cpu.legal", "cpu.emit.arithmetic", "cpu.emit.access", "cpu.emit", "cpu.emit.attention",
-        "cpu.cost", "cpu.decide.products", "cpu.decide.tiles", "cpu.decide.traffic",
+        "kernel_ir", "tensor_ir", "analysis", "rewrites", "patterns", "device.profile", "device",
+        "vector_math", "fallback", "tuning", "cpu.plan", "cpu.facts", "cpu.facts.memory",
+        "cpu.facts.products", "cpu.legal", "cpu.emit.arithmetic", "cpu.emit.access", "cpu.emit",
+        "cpu.emit.attention", "cpu.cost", "cpu.decide.products", "cpu.decide.tiles",
+        "cpu.decide.traffic",
         "cpu.decide.attention", "cpu.decide", "cpu.accept", "cpu.tuning", "cpu",
         "cuda.plan", "cuda.facts", "cuda.legal", "cuda.emit", "cuda.cost", "cuda.decide", "cuda",
     ],

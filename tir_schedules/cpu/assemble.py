@@ -8,9 +8,9 @@ from tvm import ir, s_tir, tirx
 
 from ..analysis.iteration_space import Atom
 from ..kernel_ir.expr import Tensor
+from ..tensor_ir.numbers import INDEX
 from .emit.access.storage import Storage
 from .emit.access.streamed_stores import import_code
-from .emit.arithmetic.expr import INDEX
 from .emit.attention.streaming import emit_streaming
 from .emit.cross_tile_reduce import emit_combine
 from .emit.loop_nest import NestEmitter

@@ -10,6 +10,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from ..backend import Judged, Undone
+from ..decision_space import DecisionSpace
 from ..device import Device
 from ..device.profile import Profile
 from ..fallback.alignment import drop_alignment
@@ -23,7 +24,6 @@ from .cost.core_transfer import fresh_ns, handover_ns
 from .cost.latency import arithmetic_ns, overlapped_ns
 from .cost.levels import level_of, read_ns_per_byte
 from .cost.streaming_latency import estimate_any
-from .decide.decision_space import DecisionSpace
 from .decide.planner import runs_serial
 from .decide.products.product_tiles import depth_block
 from .decide.products.row_blocks import registers_across, wide_lanes

@@ -10,13 +10,13 @@ from types import MappingProxyType
 
 from tvm import tirx
 
+from ..decision_space import DecisionSpace
 from ..device import Device
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.parse import read_prim_func
 from ..kernel_ir.stage import Kernel, Refusal
 from ..vector_math import materialise_lets
 from .assemble import emit_prim_func
-from .decide.decision_space import DecisionSpace
 from .decide.decision_space import decision_space as space_of
 from .decide.planner import plan_reading
 from .decide.settle import settled

@@ -7,10 +7,10 @@ from types import MappingProxyType
 
 from tvm import tirx
 
+from ..decision_space import DecisionSpace
 from ..device.cuda import CudaDevice
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.stage import Kernel
-from .decide.decision_space import DecisionSpace
 from .decide.decision_space import decision_space as space_of
 from .decide.planner import default_decisions as decided
 from .emit.kernel import emit_prim_func

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -32,6 +33,12 @@ class Reduction:
     kind: str
     identity: int | float | bool
     drops_nan: bool = False
+
+    def start(self, dtype: str) -> int | float | bool:
+        """Return what changes no result: -inf for a float max, where TVM starts from the lowest."""
+        if self.kind in ("max", "min") and dtype.startswith(("float", "bfloat")):
+            return -math.inf if self.kind == "max" else math.inf
+        return self.identity
 
 
 @dataclass(frozen=True, eq=False)

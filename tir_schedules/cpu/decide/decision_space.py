@@ -7,12 +7,12 @@ for one knob limits another.
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from ...decisions import knobs, variant, with_knob
+from ...decision_space import DecisionSpace, Knob, VariantSpace
+from ...decisions import knobs
 from ...device import Device
 from ..facts.memory.streamed_stores import may_stream
 from ..facts.reading import Reading
@@ -37,45 +37,6 @@ _ROWS = (2, 3, 4, 6, 8, 12, 14)
 _TASKS = (1, 2, 8, 64)
 _BLOCKS = (1, 2, 4, 8)  # register tiles of a tile of attention
 _ORDERS = 6  # of the loops of a nest
-
-
-@dataclass(frozen=True)
-class Knob:
-    """A decision that may change alone, by its path, and what it may be, as decided among them."""
-
-    path: str
-    candidates: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class VariantSpace:
-    """One structure of a kernel: the decisions of the cost model for it, and its knobs."""
-
-    default: Decisions
-    knobs: tuple[Knob, ...]
-
-    @property
-    def variant(self) -> str:
-        """The structure as text."""
-        return variant(self.default)
-
-    def sample(self, rng: random.Random, most: int = 4) -> Decisions:
-        """Return decisions that differ from the default in up to so many knobs."""
-        decisions = self.default
-        free = [knob for knob in self.knobs if len(knob.candidates) > 1]
-        for knob in rng.sample(free, min(len(free), rng.randint(1, most))):
-            decisions = with_knob(decisions, knob.path, rng.choice(knob.candidates))
-        return decisions
-
-
-@dataclass(frozen=True)
-class DecisionSpace:
-    """All variants of a kernel, the one that the cost model chooses first."""
-
-    variants: tuple[VariantSpace, ...]
-
-    def sample(self, rng: random.Random) -> Decisions:
-        return rng.choice(self.variants).sample(rng)
 
 
 def decision_space(reading: Reading, device: Device) -> DecisionSpace | str:

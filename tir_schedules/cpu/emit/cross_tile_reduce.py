@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
+from ...tensor_ir.numbers import cast, total
+from ...tensor_ir.reductions import identity
 from ..plan.kernel_plan import LoopNest
-from .access.storage import Storage, as_stored, total
-from .arithmetic.combiners import held, identity
-from .arithmetic.expr import cast
+from .access.storage import Storage, as_stored
+from .arithmetic.combiners import held
 from .lanes import Stmts, each_lane, loop, store
 from .microkernel import accumulator, add_term
 

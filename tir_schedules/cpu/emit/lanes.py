@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
+from ...tensor_ir.numbers import INDEX, total
 from ..facts.vectors import halves
-from .access.storage import total
-from .arithmetic.expr import INDEX
 from .nest import sequence
 
 Stmts = list[tirx.Stmt]

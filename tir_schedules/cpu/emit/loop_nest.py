@@ -10,11 +10,10 @@ from tvm import ir, tirx
 
 from ...analysis.iteration_space import Atom
 from ...kernel_ir.expr import Tensor
+from ...tensor_ir.numbers import INDEX, total
 from ..facts import guards
 from ..facts.memory.overwrite import reads_where_it_writes
 from ..facts.vectors import halves
-from .access.storage import total
-from .arithmetic.expr import INDEX
 from .nest import Nest, Reduce, sequence
 from .next_tile_prefetch import prefetching_steps
 from .point import PointEmitter

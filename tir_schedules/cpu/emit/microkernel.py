@@ -11,7 +11,8 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from ...kernel_ir.stage import Reduction
-from .arithmetic.combiners import SUM, combine, held, identity, kept
+from ...tensor_ir.reductions import identity
+from .arithmetic.combiners import SUM, combine, held, kept
 from .lanes import Stmts, each_lane, load, loop, store
 
 _CHOICE = ir.Op.get("prim.if_then_else")

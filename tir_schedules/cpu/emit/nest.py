@@ -8,12 +8,12 @@ from tvm import ir, tirx
 
 from ...analysis.iteration_space import Atom, Node, Space
 from ...kernel_ir.expr import Expr
+from ...tensor_ir.numbers import INDEX, total
 from ..facts import guards
 from ..facts.nest_order import accumulation
 from ..facts.padding import padding_of
 from ..plan.kernel_plan import LoopNest, Phase
-from .access.storage import Position, Storage, total
-from .arithmetic.expr import INDEX
+from .access.storage import Position, Storage
 
 _TERMS = 256  # of one running float sum: of 16,000 equal float32 terms it is off by 1.5e-4
 

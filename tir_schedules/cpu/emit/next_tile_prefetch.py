@@ -10,10 +10,9 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Atom
 from ...device import LINE_BYTES
 from ...kernel_ir.expr import dtype_bytes
+from ...tensor_ir.numbers import INDEX, total
 from ..plan.memory import TO_L2, NextTilePrefetch
 from .access import prefetch
-from .access.storage import total
-from .arithmetic.expr import INDEX
 from .nest import Nest, sequence
 
 Body = Callable[[], list[tirx.Stmt]]

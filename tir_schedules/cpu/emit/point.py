@@ -8,11 +8,12 @@ from tvm import ir, tirx
 
 from ...analysis.iteration_space import Access, Atom, Node
 from ...kernel_ir.expr import AxisRef, Const, Expr, Load, Tensor
+from ...tensor_ir.numbers import INDEX, total
 from ..facts import guards
 from ..facts.division import by_reciprocals
 from .access import prefetch, strided
-from .access.storage import as_stored, stored, total
-from .arithmetic.expr import INDEX, Emitter, Scope, hoist, rounded, share
+from .access.storage import as_stored, stored
+from .arithmetic.expr import Emitter, Scope, hoist, rounded, share
 from .nest import Nest, sequence
 from .reduce import accumulate
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
+from ...tensor_ir.numbers import INDEX, cast, total
+from ...tensor_ir.reductions import identity
 from ..facts.vectors import halves
-from .access.storage import total
-from .arithmetic.combiners import held, identity, lane_tree
-from .arithmetic.expr import INDEX, cast
+from .arithmetic.combiners import held, lane_tree
 from .lanes import Stmts, each_lane
 from .microkernel import add_term, added, open_rows
 from .nest import Nest, Reduce, sequence

@@ -9,8 +9,8 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Atom
 from ...device import LINE_BYTES
 from ...kernel_ir.expr import dtype_bytes
-from .access.storage import stored, total
-from .arithmetic.expr import INDEX
+from ...tensor_ir.numbers import INDEX, total
+from .access.storage import stored
 from .nest import Nest, sequence
 from .point import PointEmitter
 

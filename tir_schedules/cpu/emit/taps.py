@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from tvm import tirx
 
 from ...analysis.iteration_space import Atom
+from ...tensor_ir.numbers import INDEX, total
 from ..facts.padding import Bound
 from ..plan.window import Window
-from .access.storage import total
-from .arithmetic.expr import INDEX
 from .nest import Nest, sequence
 
 Body = Callable[[], list[tirx.Stmt]]

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from tvm import ir, tirx
 
 from ...analysis.iteration_space import Atom
+from ...tensor_ir.numbers import INDEX
 from ..plan.kernel_plan import Plan
 from .access.streamed_stores import fence
-from .arithmetic.expr import INDEX
 from .nest import sequence
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from ...kernel_ir.expr import dtype_bytes
-from .access.storage import total
-from .arithmetic.expr import INDEX
+from ...tensor_ir.numbers import INDEX, total
 from .nest import Nest, sequence
 from .point import PointEmitter
 

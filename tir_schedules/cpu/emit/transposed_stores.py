@@ -12,10 +12,9 @@ from tvm import ir, tirx
 
 from ...analysis.iteration_space import Atom
 from ...kernel_ir.expr import dtype_bytes
+from ...tensor_ir.numbers import INDEX, total
 from ..facts.products.epilogues import turns
 from ..facts.shapes import SHAPES
-from .access.storage import total
-from .arithmetic.expr import INDEX
 from .nest import Nest
 from .transposed import transposed
 

@@ -10,11 +10,7 @@ from ...analysis.iteration_space import Space
 from ...kernel_ir.alternatives import Alternatives, alternatives
 from ...kernel_ir.stage import Kernel
 from ...patterns.match_attention import Attention, find_attention
-from ...rewrites.inline import inline_stages
-from ...rewrites.late_division import divide_late
-from ...rewrites.mark_signs import mark_signs
-from ...rewrites.softmax import drop_nan
-from ...rewrites.widen import widen
+from ...rewrites.reduced import reduced
 
 
 @functools.lru_cache(maxsize=8)
@@ -57,5 +53,4 @@ class Reading:
     @functools.cached_property
     def space(self) -> Space:
         """The stages that are worth a place, in axes that they share."""
-        reduced = divide_late(drop_nan(mark_signs(inline_stages(widen(self.kernel)))))
-        return coalesce(atomize(reduced))
+        return coalesce(atomize(reduced(self.kernel)))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...analysis.iteration_space import Space
-from ...cpu.decide.decision_space import DecisionSpace, Knob, VariantSpace
+from ...decision_space import DecisionSpace, Knob, VariantSpace
 from ...decisions import knobs
 from ...device.cuda import MOST_THREADS, CudaDevice
 from ..facts.reading import Reading

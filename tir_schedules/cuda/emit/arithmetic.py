@@ -14,8 +14,10 @@ from collections.abc import Callable
 from tvm import ir, tirx
 
 from ...kernel_ir.expr import NEVER_ABOVE_ZERO, AxisRef, Const, Expr, Load, Op
+from ...kernel_ir.sharing import BRANCH, used_again
 from ...kernel_ir.stage import Reduction
-from .code import INDEX, number
+from ...tensor_ir.conditions import opposite
+from ...tensor_ir.numbers import cast, constant
 
 _ROUNDED = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 _PLAIN = {
@@ -38,7 +40,6 @@ _FUNCTIONS = frozenset(
     )
 )
 _PRIM = frozenset(("log2", "ceil", "clz"))  # registered as prim.*, not tirx.*
-_BRANCH = "call:tirx.if_then_else"
 
 
 Way = Callable[[], ir.Expr]
@@ -84,7 +85,7 @@ class Emitter:
         if isinstance(expr, Load):
             return self._load(expr)
         assert isinstance(expr, Op)
-        if expr.name == _BRANCH:
+        if expr.name == BRANCH:
             condition, *ways = expr.args
             one, other = (functools.partial(self._way, way) for way in ways)
             return self._choose(self.emit(condition), one, other, expr.dtype)
@@ -99,23 +100,8 @@ class Emitter:
 
     def _share(self, root: Expr) -> None:
         """Bind what the root uses more than once, operands before users."""
-        uses: dict[Expr, int] = {}
-        order: list[Expr] = []
-
-        def visit(expr: Expr) -> None:
-            if isinstance(expr, (Const, AxisRef)) or expr in self._known:
-                return
-            uses[expr] = uses.get(expr, 0) + 1
-            if uses[expr] > 1:
-                return
-            for child in _open_children(expr):
-                visit(child)
-            order.append(expr)
-
-        visit(root)
-        for expr in order:
-            if uses[expr] > 1:
-                self._known[expr] = self._bind(self.emit(expr))
+        for expr in used_again([root], self._known.__contains__):
+            self._known[expr] = self._bind(self.emit(expr))
 
     def _op(self, expr: Op, args: list[ir.Expr]) -> ir.Expr:
         name, dtype = expr.name, expr.dtype
@@ -197,43 +183,5 @@ def combined(rule: Reduction, left: ir.Expr, right: ir.Expr) -> ir.Expr:
     return (tirx.And if rule.kind == "and" else tirx.Or)(left, right)
 
 
-def identity(rule: Reduction, dtype: str) -> ir.Expr:
-    """Return the start value; -inf for a float max, where TVM starts from the lowest finite."""
-    if _is_float(dtype) and rule.kind in ("max", "min"):
-        return constant(-math.inf if rule.kind == "max" else math.inf, dtype)
-    return constant(rule.identity, dtype)
-
-
-def opposite(condition: ir.Expr) -> ir.Expr:
-    """Return whether a condition does not hold, not by Not: TVM makes y <= x of not (x < y)."""
-    return tirx.EQ(tirx.Cast(INDEX, condition), number(0))
-
-
-def constant(value: float | bool, dtype: str) -> ir.Expr:
-    if _is_float(dtype):
-        return tirx.FloatImm(dtype, float(value))
-    return tirx.IntImm(dtype, int(value))
-
-
-def cast(value: ir.Expr, dtype: str) -> ir.Expr:
-    source = str(value.ty.dtype)
-    if source == dtype:
-        return value
-    if dtype == "bool":
-        if _is_float(source):
-            return opposite(tirx.EQ(value, tirx.FloatImm(source, 0.0)))
-        return tirx.NE(value, tirx.IntImm(source, 0))
-    return tirx.Cast(dtype, value)
-
-
 def _is_float(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
-
-
-def _open_children(expr: Expr) -> tuple[Expr, ...]:
-    """Return the operands that are evaluated whenever `expr` is; loads keep their indices."""
-    if isinstance(expr, Load):
-        return ()
-    if isinstance(expr, Op) and expr.name == _BRANCH:
-        return expr.args[:1]
-    return expr.children()

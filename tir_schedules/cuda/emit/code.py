@@ -6,26 +6,13 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
-INDEX = "int32"
+from ...tensor_ir.numbers import INDEX
+
 _WHOLE_WARP = 0xFFFFFFFF
 
 
 def number(value: int) -> ir.Expr:
     return tirx.IntImm(INDEX, value)
-
-
-def total(parts: Sequence[tuple[int, ir.Expr]], const: int = 0) -> ir.Expr:
-    """Return the sum of scaled parts and a constant."""
-    out: ir.Expr | None = None
-    for scale, value in parts:
-        if isinstance(value, tirx.IntImm):
-            const += scale * int(value)
-            continue
-        piece = value if scale == 1 else value * number(scale)
-        out = piece if out is None else out + piece
-    if out is None:
-        return number(const)
-    return out + number(const) if const else out
 
 
 def bound(var: ir.Var, extent: int, axis: str, body: tirx.Stmt) -> tirx.Stmt:
@@ -46,11 +33,6 @@ def unrolled(name: str, extent: int, body: Callable[[ir.Expr], list[tirx.Stmt]])
 def local(name: str, elements: int, dtype: str) -> ir.Var:
     """Return an array of each thread's own, in registers as long as its indices are constants."""
     return tirx.decl_buffer((elements,), dtype, name, scope="local")
-
-
-def run(start: ir.Expr, width: int) -> ir.Expr:
-    """Return so many indices from `start` on."""
-    return tirx.Ramp(start, number(1), width) if width > 1 else start
 
 
 def barrier() -> tirx.Stmt:

@@ -10,9 +10,10 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Node
 from ...device.cuda import WARP
 from ...kernel_ir.stage import Reduction
+from ...tensor_ir.numbers import total
 from ..plan.nest import Nest
 from .arithmetic import combined
-from .code import barrier, from_lane, guarded, number, total, unrolled
+from .code import barrier, from_lane, guarded, number, unrolled
 from .storage import Storage
 
 

@@ -10,11 +10,12 @@ from tvm import ir, tirx
 
 from ...analysis.iteration_space import Node
 from ...device.cuda import WARP
+from ...tensor_ir.numbers import total
 from ..plan.axes import FRAGMENT
 from ..plan.fragments import Fragments
 from ..plan.kernel_plan import Phase
 from ..plan.shared import shared_dims
-from .code import number, total, unrolled
+from .code import number, unrolled
 from .storage import Storage
 
 _READ, _WRITE = 1, 2

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from tvm import ir, s_tir, tirx
 
 from ...kernel_ir.expr import Tensor
+from ...tensor_ir.numbers import INDEX
 from ..plan.axes import Axis
 from ..plan.fragments import fragments_of
 from ..plan.kernel_plan import Phase, Plan
 from ..plan.nest import HeldKey, Nest
-from .code import INDEX, barrier, bound, guarded, number, sequence
+from .code import barrier, bound, guarded, number, sequence
 from .combine import combine
 from .fragments import FragmentEmitter
 from .nest import NestEmitter

@@ -10,11 +10,13 @@ from tvm import ir, tirx
 from ...analysis.iteration_space import Access, Node
 from ...kernel_ir.expr import Axis as StageAxis
 from ...kernel_ir.expr import Expr, Load, Tensor
+from ...tensor_ir.numbers import INDEX, ramp, total
+from ...tensor_ir.reductions import identity
 from ..facts.accesses import always_read, is_affine, vector_width
 from ..plan.axes import Spread
 from ..plan.nest import HeldKey, Nest, Staged, held_key
-from .arithmetic import Emitter, Way, combined, identity
-from .code import INDEX, both, guarded, number, run, sequence, total, unrolled
+from .arithmetic import Emitter, Way, combined
+from .code import both, guarded, number, sequence, unrolled
 from .places import Places
 from .point import Point
 from .stage import place
@@ -226,8 +228,8 @@ class NestEmitter:
         out: list[tirx.Stmt] = []
         apart = access.strides[self._nest.vector_atom()] if wide else 1
         for lane in range(0, count, step):
-            value = tirx.BufferLoad(flat, [run(total([(1, offset)], lane * apart), step)])
-            out.append(tirx.BufferStore(array, value, [run(total([(1, slot)], lane), step)]))
+            value = tirx.BufferLoad(flat, [ramp(total([(1, offset)], lane * apart), step)])
+            out.append(tirx.BufferStore(array, value, [ramp(total([(1, slot)], lane), step)]))
         return out
 
     def _load_width(self, access: Access) -> int:
@@ -298,8 +300,8 @@ class NestEmitter:
         flat, out = self._storage.flat[node.stage.out], []
         for lane in range(0, self._width, step):
             self._point.lane = number(lane)
-            value = tirx.BufferLoad(array, [run(total([(1, slot)], lane), step)])
-            out.append(tirx.BufferStore(flat, value, [run(self._places.offset(node.store), step)]))
+            value = tirx.BufferLoad(array, [ramp(total([(1, slot)], lane), step)])
+            out.append(tirx.BufferStore(flat, value, [ramp(self._places.offset(node.store), step)]))
         self._point.lane = number(0)
         return guarded(self._point.is_first(node.spatial), out)
 

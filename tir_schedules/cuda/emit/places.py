@@ -10,10 +10,10 @@ from ...analysis.iteration_space import Access, Atom, Node
 from ...kernel_ir.expr import Axis as StageAxis
 from ...kernel_ir.expr import AxisRef, Expr
 from ...kernel_ir.index import normalize
+from ...tensor_ir.numbers import INDEX, cast, total
 from ..plan.kernel_plan import Phase
 from ..plan.shared import shared_dims
-from .arithmetic import cast
-from .code import INDEX, number, total
+from .code import number
 from .point import Point
 
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from tvm import ir, tirx
 
 from ...analysis.iteration_space import Atom
+from ...tensor_ir.numbers import total
 from ..plan.axes import Axis, Spread
 from ..plan.kernel_plan import Phase
 from ..plan.nest import Nest
-from .code import both, number, total
+from .code import both, number
 
 
 class Point:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from tvm import ir, tirx
 
 from ...kernel_ir.expr import Expr
+from ...tensor_ir.numbers import INDEX, ramp, total
 from ..facts.accesses import vector_width
 from ..plan.axes import Axis
 from ..plan.nest import Staged
-from .code import INDEX, both, guarded, number, run, sequence, total
+from .code import both, guarded, number, sequence
 from .places import Places
 from .point import Point
 from .storage import Storage
@@ -51,8 +52,8 @@ def _element(staged: Staged, storage: Storage, point: Point) -> list[tirx.Stmt]:
     array = storage.local(f"{staged.load.tensor.name}_here", wide.width, staged.load.dtype)
     for lane in range(0, wide.width, step):
         point.lane = number(lane)
-        value = tirx.BufferLoad(flat, [run(places.offset(access), step)])
-        out.append(tirx.BufferStore(array, value, [run(number(lane), step)]))
+        value = tirx.BufferLoad(flat, [ramp(places.offset(access), step)])
+        out.append(tirx.BufferStore(array, value, [ramp(number(lane), step)]))
     for lane in range(wide.width):
         point.lane = number(lane)
         value = tirx.BufferLoad(array, [number(lane)])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ...analysis.iteration_space import Access, Atom, Node
 from ...device.cuda import VECTOR_BYTES
-from ...kernel_ir.expr import Expr, Load, Op, dtype_bytes
-
-_BRANCH = "call:tirx.if_then_else"
+from ...kernel_ir.expr import Expr, Load, dtype_bytes
+from ...kernel_ir.sharing import open_children
 
 
 def vector_width(access: Access, atom: Atom) -> int:
@@ -31,10 +30,7 @@ def always_read(node: Node) -> tuple[Load, ...]:
         expr = stack.pop()
         if isinstance(expr, Load):
             found.setdefault(expr)
-        elif isinstance(expr, Op) and expr.name == _BRANCH:
-            stack.append(expr.args[0])
-        else:
-            stack.extend(expr.children())
+        stack.extend(open_children(expr))
     return tuple(found)
 
 

@@ -12,10 +12,9 @@ from dataclasses import replace
 
 from ...analysis.iteration_space import Edge, Node, Space
 from ...kernel_ir.expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
+from ...kernel_ir.sharing import BRANCH
 from ...kernel_ir.stage import Kernel, Stage, substitute_axes
 from ..plan.decisions import PartDecisions
-
-_BRANCH = "call:tirx.if_then_else"
 
 
 class Parts(Tensor):
@@ -41,7 +40,8 @@ def _factored(stage: Stage, decided: PartDecisions) -> list[Stage]:
     value = substitute_axes(stage.value, {axis: place})
     if axis.extent % size:
         inside = Op("LT", (place, Const(axis.extent, "int64")), "bool")
-        value = Op(_BRANCH, (inside, value, Const(_start(stage), value.dtype)), value.dtype)
+        start = Const(rule.start(stage.out.dtype), value.dtype)
+        value = Op(BRANCH, (inside, value, start), value.dtype)
     made = Parts(f"{stage.out.name}_parts", (part.extent, *stage.out.shape), stage.out.dtype)
     axes = tuple(inner if a is axis else a for a in stage.axes)
     first = Stage(
@@ -54,14 +54,6 @@ def _factored(stage: Stage, decided: PartDecisions) -> list[Stage]:
     load = Load(made, (AxisRef(added), *index))
     second = Stage(stage.name, stage.out, (*own.values(), added), index, load, rule)
     return [first, second]
-
-
-def _start(stage: Stage) -> float | int | bool:
-    """Return what changes no sum."""
-    rule, dtype = stage.reduction, stage.out.dtype
-    if dtype.startswith(("float", "bfloat")) and rule.kind in ("max", "min"):
-        return float("-inf") if rule.kind == "max" else float("inf")
-    return rule.identity
 
 
 def _sum(left: Expr, right: Expr) -> Expr:

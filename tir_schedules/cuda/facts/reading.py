@@ -9,11 +9,7 @@ from ...analysis.coalesce import coalesce
 from ...analysis.iteration_space import Space
 from ...kernel_ir.alternatives import alternatives
 from ...kernel_ir.stage import Kernel
-from ...rewrites.inline import inline_stages
-from ...rewrites.late_division import divide_late
-from ...rewrites.mark_signs import mark_signs
-from ...rewrites.softmax import drop_nan
-from ...rewrites.widen import widen
+from ...rewrites.reduced import reduced
 from ..plan.decisions import PartDecisions
 from .parts import in_parts
 from .tiles import with_tiles
@@ -40,7 +36,7 @@ class Reading:
     @functools.cached_property
     def reduced(self) -> Kernel:
         """The stages that are worth a place."""
-        return divide_late(drop_nan(mark_signs(inline_stages(widen(self.kernel)))))
+        return reduced(self.kernel)
 
     def space(self, parts: tuple[PartDecisions, ...] = ()) -> Space:
         """Return the stages in axes that they share, some sums in so many parts."""

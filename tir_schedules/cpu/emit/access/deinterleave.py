@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
+from ....tensor_ir.numbers import INDEX
 from ...plan.memory import Deinterleave
-from ..arithmetic.expr import INDEX
 
 
 def place_of(split: Deinterleave, at: ir.Expr) -> ir.Expr:

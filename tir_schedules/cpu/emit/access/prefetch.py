@@ -6,7 +6,7 @@ from tvm import ir, tirx
 
 from ....device import LINE_BYTES
 from ....kernel_ir.expr import dtype_bytes
-from ..arithmetic.expr import INDEX
+from ....tensor_ir.numbers import INDEX
 
 
 def fetch(

@@ -9,10 +9,10 @@ from tvm import ir, tirx
 from ....analysis.iteration_space import Access, Atom, Node
 from ....kernel_ir.expr import Axis, AxisRef, Expr, Load, Tensor, dtype_bytes, walk
 from ....kernel_ir.index import normalize
+from ....tensor_ir.numbers import INDEX, cast, ramp, total
 from ...plan.kernel_plan import Phase, Plan, buffer_atoms
 from ...plan.memory import Deinterleave
 from ..arithmetic import bfloat16
-from ..arithmetic.expr import INDEX, cast
 from .deinterleave import place_of
 from .streamed_stores import stream
 
@@ -285,22 +285,3 @@ def stored(dtype: str) -> str:
 def as_stored(value: ir.Expr, dtype: str) -> ir.Expr:
     """Return a value as the memory of a tensor has it; of bfloat16 it comes as bits."""
     return value if dtype == "bfloat16" else cast(value, stored(dtype))
-
-
-def ramp(start: ir.Expr, lanes: int) -> ir.Expr:
-    """Return so many indices from `start` on."""
-    return tirx.Ramp(start, tirx.IntImm(INDEX, 1), lanes) if lanes > 1 else start
-
-
-def total(parts: list[tuple[int, ir.Expr]], const: int = 0) -> ir.Expr:
-    """Return the sum of scaled parts, in 32-bit arithmetic."""
-    out: ir.Expr | None = None
-    for scale, value in parts:
-        if isinstance(value, tirx.IntImm):
-            const += scale * int(value)
-            continue
-        piece = value if scale == 1 else value * tirx.IntImm(INDEX, scale)
-        out = piece if out is None else out + piece
-    if out is None:
-        return tirx.IntImm(INDEX, const)
-    return out + tirx.IntImm(INDEX, const) if const else out

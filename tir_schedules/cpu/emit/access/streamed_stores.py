@@ -8,8 +8,8 @@ from __future__ import annotations
 from tvm import ir, tirx
 
 from ....kernel_ir.expr import Tensor, dtype_bytes
+from ....tensor_ir.numbers import INDEX
 from ...facts.memory.streamed_stores import MOST_REGISTERS
-from ..arithmetic.expr import INDEX
 
 _LLVM_TYPES = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i64"}
 _SFENCE = "stitch_sfence"

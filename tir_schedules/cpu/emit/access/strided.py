@@ -10,9 +10,8 @@ from tvm import ir, tirx
 
 from ....analysis.iteration_space import Access, Atom, Node
 from ....kernel_ir.expr import dtype_bytes
+from ....tensor_ir.numbers import INDEX, ramp, total
 from ...facts.shapes import SHAPES
-from ..arithmetic.expr import INDEX
-from .storage import ramp, total
 
 
 def picks(access: Access, node: Node, along: Atom, width: int) -> bool:

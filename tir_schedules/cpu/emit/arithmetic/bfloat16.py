@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm import ir, tirx
 
-from .conditions import truth
+from ....tensor_ir.conditions import truth
 
 BITS = "uint16"
 _QUIET_NAN = 0x7FC0

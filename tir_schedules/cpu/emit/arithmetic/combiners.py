@@ -7,17 +7,10 @@ import math
 from tvm import ir, tirx
 
 from ....kernel_ir.stage import Reduction
+from ....tensor_ir.numbers import INDEX, cast
 from ....vector_math import nan_max, nan_min
-from .expr import INDEX, cast, constant
 
 MAX, SUM = Reduction("max", -math.inf), Reduction("sum", 0)
-
-
-def identity(rule: Reduction, dtype: str) -> ir.Expr:
-    """Return the start value; -inf for a float max, where TVM starts from the lowest finite."""
-    if dtype.startswith(("float", "bfloat")) and rule.kind in ("max", "min"):
-        return constant(-math.inf if rule.kind == "max" else math.inf, dtype)
-    return constant(rule.identity, dtype)
 
 
 def combine(rule: Reduction, left: ir.Expr, right: ir.Expr) -> ir.Expr:

@@ -9,9 +9,11 @@ import numpy as np
 from tvm import ir, tirx
 
 from ....kernel_ir.expr import NEVER_ABOVE_ZERO, AxisRef, Const, Expr, Load, Op
+from ....kernel_ir.sharing import BRANCH, open_children, used_again
+from ....tensor_ir.conditions import opposite
+from ....tensor_ir.numbers import INDEX, cast, constant
 from ....vector_math import lower, nan_max, nan_min, opaque_zero
 from . import bfloat16
-from .conditions import opposite, truth
 
 _BINARY = {
     name: getattr(tirx, name)
@@ -25,9 +27,7 @@ _COMPARE = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
 _BOOLEAN = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "NE", "BitwiseNot": "Not"}
 _PRIM = frozenset(("if_then_else", "log2", "ceil", "clz"))  # registered as prim.*, not tirx.*
 _SMOOTH = frozenset(("call:tirx.erf", "call:tirx.tanh"))
-_BRANCH = "call:tirx.if_then_else"
-_CHOICES = frozenset((_BRANCH, "Select", "Max", "Min", NEVER_ABOVE_ZERO))
-INDEX = "int32"
+_CHOICES = frozenset((BRANCH, "Select", "Max", "Min", NEVER_ABOVE_ZERO))
 _LONG = 64  # operations, written out; TVM's simplifier takes minutes for some thousands of choices
 
 
@@ -258,20 +258,6 @@ def _comparable(expr: Op, args: list[ir.Expr]) -> list[ir.Expr]:
     return args
 
 
-def constant(value: float | bool, dtype: str) -> ir.Expr:
-    if dtype.startswith(("float", "bfloat")):
-        return tirx.FloatImm(dtype, float(value))
-    return tirx.IntImm(dtype, int(value))
-
-
-def cast(value: ir.Expr, dtype: str) -> ir.Expr:
-    if str(value.ty.dtype) == dtype:
-        return value
-    if dtype == "bool":
-        return truth(value)
-    return tirx.Cast(dtype, value)
-
-
 def hoist(
     roots: Iterable[Expr],
     depth_of: Callable[[Expr], int],
@@ -292,13 +278,13 @@ def hoist(
         depth = depth_of(expr)
         if depth < above and depth < limit:
             seen.add(expr)
-            for child in _open_children(expr):
+            for child in open_children(expr):
                 visit(child, depth)
             if _written_out(expr) > _LONG:
                 share([expr], scopes[depth], emitter)
             scopes[depth].bind(expr, emitter.emit(expr, scopes[depth]))
             return
-        for child in _open_children(expr):
+        for child in open_children(expr):
             visit(child, depth)
         seen.add(expr)
 
@@ -312,7 +298,7 @@ def _written_out(expr: Expr) -> int:
 
     def size(part: Expr) -> int:
         if part not in known:
-            known[part] = 1 + sum(map(size, _open_children(part)))
+            known[part] = 1 + sum(map(size, open_children(part)))
         return known[part]
 
     return size(expr)
@@ -320,30 +306,5 @@ def _written_out(expr: Expr) -> int:
 
 def share(roots: list[Expr], scope: Scope, emitter: Emitter) -> None:
     """Bind at this point what the roots use more than once, operands before users."""
-    uses: dict[Expr, int] = {}
-    order: list[Expr] = []
-
-    def visit(expr: Expr) -> None:
-        if isinstance(expr, (Const, AxisRef)) or scope.get(expr) is not None:
-            return
-        uses[expr] = uses.get(expr, 0) + 1
-        if uses[expr] > 1:
-            return
-        for child in _open_children(expr):
-            visit(child)
-        order.append(expr)
-
-    for root in roots:
-        visit(root)
-    for expr in order:
-        if uses[expr] > 1:
-            scope.bind(expr, emitter.emit(expr, scope))
-
-
-def _open_children(expr: Expr) -> tuple[Expr, ...]:
-    """Return the operands that are evaluated whenever `expr` is; loads keep their indices."""
-    if isinstance(expr, Load):
-        return ()
-    if isinstance(expr, Op) and expr.name == _BRANCH:
-        return expr.args[:1]
-    return expr.children()
+    for expr in used_again(roots, lambda part: scope.get(part) is not None):
+        scope.bind(expr, emitter.emit(expr, scope))

@@ -8,7 +8,8 @@ from tvm import ir, tirx
 
 from ....analysis.iteration_space import Atom, Node
 from ....kernel_ir.expr import NEVER_ABOVE_ZERO, AxisRef, Expr, Load, Op, Tensor
-from ..access.storage import Storage, total
+from ....tensor_ir.numbers import total
+from ..access.storage import Storage
 from ..arithmetic.expr import Emitter, Scope
 
 Place = Mapping[Atom, ir.Expr]

@@ -10,10 +10,9 @@ from tvm import ir, tirx
 
 from ....analysis.iteration_space import Atom, Node
 from ....kernel_ir.expr import Expr
+from ....tensor_ir.numbers import INDEX, constant, total
 from ...plan.streaming_attention import StreamingAttention
-from ..access.storage import total
 from ..arithmetic.combiners import MAX, SUM, lane_tree
-from ..arithmetic.expr import INDEX, constant
 from ..lanes import Stmts, at, each_lane, load, loop, store, strips
 from ..microkernel import accumulator, add_term
 from ..nest import sequence

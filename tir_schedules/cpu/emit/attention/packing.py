@@ -5,8 +5,8 @@ from __future__ import annotations
 from tvm import ir, tirx
 
 from ....kernel_ir.expr import loads
+from ....tensor_ir.numbers import total
 from ...plan.streaming_attention import StreamingAttention
-from ..access.storage import total
 from ..lanes import Stmts, at, each_lane, load, loop, store, strips
 from ..transposed import transposed
 from .expr_at import Place, Places

@@ -13,10 +13,10 @@ import numpy as np
 from tvm import ir, tirx
 
 from ....kernel_ir.stage import Reduction
+from ....tensor_ir.numbers import INDEX, constant, total
+from ....tensor_ir.reductions import identity
 from ...plan.streaming_attention import StreamingAttention
-from ..access.storage import total
-from ..arithmetic.combiners import MAX, SUM, combine, identity, lane_tree
-from ..arithmetic.expr import INDEX, constant
+from ..arithmetic.combiners import MAX, SUM, combine, lane_tree
 from ..lanes import Stmts, at, each_lane, load, loop, single, store, strips
 from ..microkernel import accumulator, add_term
 from ..nest import sequence

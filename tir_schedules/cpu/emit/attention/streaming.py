@@ -17,9 +17,9 @@ import math
 
 from tvm import ir, tirx
 
+from ....tensor_ir.numbers import INDEX, constant, total
 from ...plan.kernel_plan import Plan
-from ..access.storage import Storage, total
-from ..arithmetic.expr import INDEX, constant
+from ..access.storage import Storage
 from ..lanes import Stmts, at, each_lane, load, loop, store, strips
 from ..microkernel import product
 from ..nest import sequence

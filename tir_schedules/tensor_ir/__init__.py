@@ -1,0 +1,1 @@
+"""Words of TensorIR that the templates of all targets write with."""
