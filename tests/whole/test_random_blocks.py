@@ -3,10 +3,12 @@
 import random
 import time
 
+import ml_dtypes
+import numpy as np
 import onnx
 import pytest
 
-from support.blocks.case import onnxruntime_outputs, wrong
+from support.blocks.case import onnxruntime_outputs, same_bits, wrong
 from support.blocks.graph import part
 from support.blocks.networks import random_network
 from support.blocks.reducer import Part, reduced, whole
@@ -40,6 +42,13 @@ def test_onnx_runtime_gives_what_numpy_gives():
             assert not mismatches(graph, outputs), seed
             compared += 1
     assert compared > len(REFERENCES) / 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", ml_dtypes.bfloat16])
+def test_results_are_the_same_by_all_bits_but_those_of_nan(dtype):
+    numbers = np.array([1.0, np.nan, 0.0]).astype(dtype)
+    assert same_bits(numbers, -np.abs(numbers) * np.array([-1, 1, -1]).astype(dtype))
+    assert not same_bits(numbers, numbers * np.array([1, 1, -1]).astype(dtype))
 
 
 def test_a_part_of_a_network_has_the_numbers_of_the_whole():

@@ -95,9 +95,18 @@ def _run(model: tvm_stitch.Model, graph: BlockGraph, feeds) -> list[np.ndarray]:
 
 def _different(graph: BlockGraph, one: list[np.ndarray], other: list[np.ndarray]) -> str:
     for value, a, b in zip(graph.outputs, one, other, strict=True):
-        if a.tobytes() != b.tobytes():
+        if not same_bits(a, b):
             return value.name
     return ""
+
+
+def same_bits(one: np.ndarray, other: np.ndarray) -> bool:
+    """Return whether arrays have the same bits; IEEE 754 leaves open what those of a NaN are."""
+    words = f"u{one.itemsize}"
+    same = one.view(words) == other.view(words)
+    if one.dtype.kind not in "bi":
+        same |= np.isnan(one) & np.isnan(other)
+    return bool(same.all())
 
 
 def _placed(array: np.ndarray, offset: int) -> np.ndarray:
