@@ -156,7 +156,7 @@ def inverted_residual(g: BlockGraph, x: Value) -> Value | None:
     y = op.activation(g, batch_norm(g, y))
     if g.rng.random() < 0.6:
         y = squeeze_excite(g, y)
-    y = pointwise(g, y, x.shape[1])
+    y = y and pointwise(g, y, x.shape[1])
     return y and op.add(g, y, x)
 
 
@@ -177,12 +177,12 @@ def squeeze_excite(g: BlockGraph, x: Value) -> Value | None:
         mean = op.reduced(g, "ReduceMean", x, space)
     if g.rng.random() < 0.5 and x.rank <= 5:
         y = pointwise(g, mean, hidden)
-        y = pointwise(g, op.activation(g, y), channels)
+        y = y and pointwise(g, op.activation(g, y), channels)
     else:
         flat = op.reshape(g, mean, x.shape[0], channels)
         y = linear(g, op.activation(g, linear(g, flat, hidden)), channels)
         y = op.reshape(g, y, *mean.shape)
-    return op.mul(g, x, g.rounded("Sigmoid", op.sigmoid, [y]))
+    return y and op.mul(g, x, g.rounded("Sigmoid", op.sigmoid, [y]))
 
 
 def temporal(g: BlockGraph, x: Value) -> Value | None:
