@@ -102,7 +102,7 @@ def _mixture(g: BlockGraph, special: bool) -> Value:
         if len(g.nodes) >= wanted:
             break
         before = g.pick(lambda v: v.is_float and v.dtype == g.dtype) if rng.random() < 0.08 else x
-        x = _stage(g, before or x)
+        x = _stage(g, before if before and before.rank else x)
         if special and len(g.nodes) > wanted / 2:
             x, special = planted(g, x), False
         if rng.random() < 0.1:
