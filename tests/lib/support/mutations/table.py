@@ -142,9 +142,9 @@ MUTATIONS = {
     ),
     "identity": Mutation(
         "a maximum begins with zero",
-        f"{_CPU}.emit.arithmetic.combiners:identity",
-        '-math.inf if rule.kind == "max"',
-        '0.0 if rule.kind == "max"',
+        "tir_schedules.kernel_ir.stage:Reduction.start",
+        '-math.inf if self.kind == "max"',
+        '0.0 if self.kind == "max"',
         "row_maxima", "ReduceMax",
         f"{_MODELS}[row_maxima]",
     ),
