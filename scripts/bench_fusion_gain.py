@@ -29,7 +29,7 @@ from relay_passes.graph.fusion_plan import FusionPlan, execution_order
 from relay_passes.graph.group import Group
 from relay_passes.graph.op_graph import OpGraph
 from relay_passes.policy import POLICY
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tvm_stitch import pipeline
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs/results"
@@ -50,7 +50,7 @@ class Predicted:
 class _Whole:
     """A planner that makes one kernel of all that may be one, and notes what was predicted."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: CpuDevice) -> None:
         self._device = device
         self.predicted: Predicted | None = None
 
@@ -111,7 +111,7 @@ def _measured(group: dict, args: argparse.Namespace) -> dict | None:
     options = {"threads": group["threads"], "profile": args.profile}
     planners: list[_Whole] = []
 
-    def whole(device: Device, *_: object) -> StitchOps:
+    def whole(device: CpuDevice, *_: object) -> StitchOps:
         planners.append(_Whole(device))
         return StitchOps(device, planner=planners[-1])
 

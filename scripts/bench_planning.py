@@ -26,7 +26,7 @@ from tvm.relax import op
 from relay_passes.fusion.planner import StitchPlanner
 from relay_passes.graph.op_graph import OpGraph
 from relay_passes.rewrites.legalize.legalize import LEGALIZATIONS
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tvm_stitch import targets
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -118,7 +118,7 @@ def measure(name: str, count: int) -> dict:
     mod = _Builder().module(GRAPHS[name], count)
     (block,) = mod["main"].body.blocks
     graph = OpGraph(mod, block, {})
-    device = Device.detect(targets.resolve("x86", 2), 2)
+    device = CpuDevice.detect(targets.resolve("x86", 2), 2)
     gc.collect()
     start = time.perf_counter()
     plan = StitchPlanner(device).plan(graph)

@@ -23,7 +23,7 @@ from tir_schedules import apply
 from tir_schedules.cpu.cost.latency import Latency, estimate
 from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.default_plan import plan_prim_func
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tir_schedules.device.profile import Profile, load_profile
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
@@ -36,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--profile", type=Path, help="default: the one shipped for this machine")
     args = parser.parse_args()
-    device = Device.detect(targets.resolve("x86"))
+    device = CpuDevice.detect(targets.resolve("x86"))
     profile = load_profile(args.profile) if args.profile else device.profile
     record = json.loads((RESULTS / "bench_memory.json").read_text())
     rows = [r for row in record["rows"] if (r := _row(row, profile)) is not None]
@@ -51,7 +51,7 @@ def _row(row: dict, profile: Profile) -> tuple[str, float, Latency] | None:
         return None
     target = targets.resolve("x86", row["threads"])
     (plan,) = _plans(zoo.subgraph(row["name"], row["shape"]), target, row["threads"])
-    predicted = estimate(plan, Device.detect(target, row["threads"], profile))
+    predicted = estimate(plan, CpuDevice.detect(target, row["threads"], profile))
     name = f"{row['name']} {'x'.join(map(str, row['shape']))}, {row['threads']} threads"
     return name, timing["median_us"], predicted
 
@@ -59,7 +59,7 @@ def _row(row: dict, profile: Profile) -> tuple[str, float, Latency] | None:
 def _plans(model: object, target: object, threads: int) -> list[Plan]:
     plans = []
 
-    def keep(func: tirx.PrimFunc, device: Device) -> Plan | str:
+    def keep(func: tirx.PrimFunc, device: CpuDevice) -> Plan | str:
         plans.append(plan_prim_func(func, device))
         return plans[-1]
 

@@ -11,14 +11,14 @@ from relay_passes.graph.legality import refuse_merge, refuse_node
 from relay_passes.graph.op_graph import OpGraph, OpNode
 from tir_schedules.analysis.kernel_facts import COMPUTE
 from tir_schedules.cpu.accept.acceptance import accept
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tir_schedules.kernel_ir.expr import Tensor
 
 
 class MaximalPlanner:
     """Grow groups along edges while legality and the acceptance test agree."""
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: CpuDevice) -> None:
         self._device = device
         self._accepted: dict[tuple, str | None] = {}
 

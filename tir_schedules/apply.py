@@ -41,7 +41,7 @@ class ApplyStitchSchedules:
 
     `fallbacks` are compute-intensive kernels without a register tile, `serial` those above
     the parallel threshold that run on one thread, `scalar` those with a contiguous axis of 16 or
-    more outside vector lanes.
+    more outside vector lanes. `launches` are how many kernels of the device each kernel is.
 
     All functions leave marked `tirx.is_scheduled` with op_pattern 8 (opaque): tvm.compile would
     otherwise run FuseOps and FuseTIR again and merge scheduled kernels.
@@ -55,6 +55,7 @@ class ApplyStitchSchedules:
         self.plans: dict[str, Plan] = {}
         self.declined: dict[str, str] = {}
         self.decided: dict[str, Decided | None] = {}
+        self.launches: dict[str, int] = {}
         self.fallbacks: set[str] = set()
         self.serial: set[str] = set()
         self.scalar: set[str] = set()
@@ -84,6 +85,7 @@ class ApplyStitchSchedules:
                 self.plans[name] = plan
                 scheduled = by.emit(plan, func)
                 self._note(name, plan, device)
+            self.launches[name] = by.launches(scheduled)
             out[gvar] = scheduled.with_attrs(
                 {"tirx.is_scheduled": True, "op_pattern": OPAQUE_PATTERN}
             )

@@ -81,8 +81,11 @@ class Costs(Protocol):
     def arithmetic_ns(self, stages: Iterable[Stage], device: Device) -> float:
         """Return what stages compute, on one thread."""
 
-    def overlapped_ns(self, compute: float, traffic: float) -> float:
-        """Return the time of both, as far as one hides the other."""
+    def kernel_ns(self, work: float, traffic: float, device: Device) -> float:
+        """Return the time of a kernel of that much arithmetic and traffic, and its call."""
+
+    def unplanned_ns(self, stages: Iterable[Stage], device: Device) -> float:
+        """Return the time of a kernel that the template declines, and its call."""
 
     def slower(self, plan: Plan, device: Device) -> str | None:
         """Return why large products would run slower in a plan than by themselves, or None."""
@@ -109,8 +112,8 @@ class Backend(Protocol):
 
     def device(
         self, target: Target, threads: int | None = None, profile: Profile | None = None
-    ) -> Device:
-        """Describe the machine of a target."""
+    ) -> Device | None:
+        """Describe the machine of a target, None if it is not known."""
 
     def read(self, func: tirx.PrimFunc) -> Kernel | str:
         """Return what a PrimFunc computes as stages, or why it is not read."""
@@ -135,6 +138,9 @@ class Backend(Protocol):
     def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         """Return what the template declines, kept inside its buffers."""
 
+    def launches(self, scheduled: tirx.PrimFunc) -> int:
+        """Return how many kernels of the device a scheduled PrimFunc is."""
+
     def refuse(self, kernel: Kernel, device: Device) -> str | None:
         """Return why a kernel is no single stitched kernel, or None."""
 
@@ -148,7 +154,7 @@ class Backend(Protocol):
         """Return why a kernel may not write `result` to the memory of `operand`, or None."""
 
 
-_HOMES = {"llvm": "tir_schedules.cpu.backend"}
+_HOMES = {"llvm": "tir_schedules.cpu.backend", "cuda": "tir_schedules.cuda.backend"}
 _KNOWN: dict[str, Backend] = {}
 
 
@@ -176,7 +182,7 @@ def registered(kind: str, instead: Backend) -> Iterator[None]:
 def device_of(
     target: Target, threads: int | None = None, profile: Profile | None = None
 ) -> Device | None:
-    """Describe the machine of a target, None if there is no backend for it."""
+    """Describe the machine of a target, None if it is not known or there is no backend for it."""
     found = backend(target)
     return None if found is None else found.device(target, threads, profile)
 

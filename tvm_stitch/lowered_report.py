@@ -53,7 +53,7 @@ def build_report(
         groups.append(GroupReport(ops, kernel, saved, stopped, fallback, nodes, decided))
     unshared, planned = peak_bytes(after)
     return Report(
-        kernels=len(calls),
+        kernels=sum(schedule.launches.get(g.kernel, 1) for g in groups),
         groups=groups,
         bytes_unfused=sum(_call_bytes(v, c) for v, c in _launches(before)),
         bytes_fused=sum(_call_bytes(v, c) for v, c in calls),

@@ -30,9 +30,8 @@ def forecast(
         if unit.refusal is None or not nodes or any(n.is_result for n in nodes):
             continue
         if all(isinstance(n.kernel, Kernel) for n in nodes):
-            arithmetic_ns = backend(device).costs.arithmetic_ns
-            spent = sum(arithmetic_ns(n.kernel.stages, device) for n in nodes)
-            rest += len(nodes) * device.profile.call_ns + spent / device.threads
+            unplanned_ns = backend(device).costs.unplanned_ns
+            rest += sum(unplanned_ns(n.kernel.stages, device) for n in nodes)
         else:
             opaque += 1
     return Forecast(sum(alone.values()), together, rest, opaque)

@@ -13,10 +13,10 @@ from tir_schedules.kernel_ir.stage import Kernel
 
 
 class TrafficCost:
-    """Times, in ns on one thread, that sum over the parts of a kernel."""
+    """Times in ns that sum over the parts of a kernel, of one thread where a backend has those."""
 
     def __init__(self, device: Device) -> None:
-        self._device, self._profile = device, device.profile
+        self._device = device
         self._costs = backend(device).costs
         self._work: dict[Kernel, float] = {}
 
@@ -35,7 +35,4 @@ class TrafficCost:
 
     def kernel_ns(self, work: float, traffic: float) -> float:
         """Return the time of a kernel of that much arithmetic and traffic, threads and call."""
-        alone = self._costs.overlapped_ns(work, traffic)
-        region = self._profile.region(self._device.threads)
-        spread = alone / self._device.threads + region
-        return self._profile.call_ns + (spread if region and spread < alone else alone)
+        return self._costs.kernel_ns(work, traffic, self._device)

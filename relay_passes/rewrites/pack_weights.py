@@ -80,12 +80,13 @@ class PackWeights:
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or current_device()
-        if device is None or backend(device).weights is None:
+        if device is None:
             return mod
         graphs = graph_functions(mod)
         functions = [func for _, func in graphs]
         weights = Weights(functions, self._numbers(mod))
-        filtered = choose_winograd(functions, weights, device, self._policy)
+        packs = backend(device).weights is not None
+        filtered = choose_winograd(functions, weights, device, self._policy) if packs else {}
         packer = _Packer(mod, device, weights, filtered, self._prepares, self._policy)
         for gvar, func in graphs:
             packer.builder_.update_func(gvar, packer.visit_expr(func))
@@ -150,6 +151,8 @@ class _Packer(relax.PyExprMutator):
         if multiplies_zeros(call) and not self._weights.is_moderate(call.args[1]):
             exactly = functools.partial(convolve_exactly, call=call)
             return self._call(convolve_exactly.__name__, exactly, *call.args)
+        if self._layout is None:
+            return call
         if is_out() or not is_product(call) or not pack_alike(*call.args):
             return call
         made = self._packed(call)

@@ -41,11 +41,19 @@ def assert_right(executable, model: rm.Relaxed) -> None:
 
 
 @pytest.mark.parametrize("make", CASES)
-def test_a_module_for_a_gpu_passes_through(make):
+def test_a_module_for_a_gpu_without_figures_passes_through(make):
     mod = relay.transform.Sequential([p() for p in FRONT])(make().mod)
     passes = [relay.transform.StitchOps(), tir_schedules.ApplyStitchSchedules()]
-    with tvm.target.Target("cuda"):
+    with tvm.target.Target({"kind": "cuda", "arch": "sm_50"}):
         assert_structural_equal(relay.transform.Sequential(passes)(mod), mod)
+
+
+@pytest.mark.parametrize("make", CASES)
+def test_each_kernel_for_a_gpu_is_bound_to_threads(make):
+    target = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
+    made = stitched(make().mod, target=target)
+    for func in kernels(made).values():
+        assert "threadIdx.x" in str(func)
 
 
 @pytest.mark.parametrize("make", CASES)

@@ -46,10 +46,10 @@ def test_its_plans_are_pages_and_its_kernels_serial():
 
 
 def test_a_target_without_a_backend_is_left_alone():
-    cuda = Target({"kind": "cuda", "arch": "sm_90"})
-    assert tir_schedules.backend(cuda) is None
+    other = Target("opencl")
+    assert tir_schedules.backend(other) is None
     mod = import_model(zoo.subgraph("softmax", (64, 96))).mod
-    with cuda:
+    with other:
         for each in (PointwiseProducts(), PackWeights(), StitchOps(), ApplyStitchSchedules()):
             tvm.ir.assert_structural_equal(each(mod), mod)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from tvm import tirx
@@ -11,12 +11,13 @@ from tvm.target import Target
 
 from ..backend import Judged, Undone
 from ..decision_space import DecisionSpace
-from ..device import Device
+from ..device import CpuDevice
 from ..device.profile import Profile
 from ..fallback.alignment import drop_alignment
 from ..fallback.bounded import bounded
 from ..kernel_ir.expr import Tensor
-from ..kernel_ir.stage import Kernel
+from ..kernel_ir.parse import read
+from ..kernel_ir.stage import Kernel, Stage
 from . import template
 from .accept.acceptance import MAX_STAGES, accept, accepted_plan, slower
 from .accept.inspect import scalar_loops, untiled_products
@@ -38,22 +39,24 @@ from .plan.kernel_plan import Plan
 class CpuWeights:
     """Panels as the register tile of a product reads them."""
 
-    def widest(self, columns: int, dtype: str, device: Device) -> int:
+    def widest(self, columns: int, dtype: str, device: CpuDevice) -> int:
         return lanes_of(device, columns, dtype)
 
-    def lanes(self, columns: int, dtype: str, device: Device) -> int | None:
+    def lanes(self, columns: int, dtype: str, device: CpuDevice) -> int | None:
         return panel_lanes(columns, dtype, device)
 
-    def rows(self, device: Device) -> int:
+    def rows(self, device: CpuDevice) -> int:
         return most_rows(device)
 
-    def depth_block(self, depth: int, rows: int, lanes: int, device: Device) -> int:
+    def depth_block(self, depth: int, rows: int, lanes: int, device: CpuDevice) -> int:
         return depth_block(depth, rows, lanes, device)
 
-    def wide(self, dtype: str, device: Device) -> int:
+    def wide(self, dtype: str, device: CpuDevice) -> int:
         return wide_lanes(dtype, device)
 
-    def rows_collide(self, rows: int, apart: int, columns: int, dtype: str, device: Device) -> bool:
+    def rows_collide(
+        self, rows: int, apart: int, columns: int, dtype: str, device: CpuDevice
+    ) -> bool:
         return registers_across(rows, apart, columns, dtype, device) > LANE_REGISTERS
 
 
@@ -61,13 +64,20 @@ class CpuCosts:
     """The cost model of CPU plans, asked without a plan or between plans."""
 
     arithmetic_ns = staticmethod(arithmetic_ns)
-    overlapped_ns = staticmethod(overlapped_ns)
     slower = staticmethod(slower)
     fresh_ns = staticmethod(fresh_ns)
     handover_ns = staticmethod(handover_ns)
 
-    def read_ns(self, nbytes: int, device: Device) -> float:
+    def read_ns(self, nbytes: int, device: CpuDevice) -> float:
         return read_ns_per_byte(level_of(nbytes, device), device.threads, device.profile)
+
+    def kernel_ns(self, work: float, traffic: float, device: CpuDevice) -> float:
+        alone, region = overlapped_ns(work, traffic), device.profile.region(device.threads)
+        spread = alone / device.threads + region
+        return device.profile.call_ns + (spread if region and spread < alone else alone)
+
+    def unplanned_ns(self, stages: Iterable[Stage], device: CpuDevice) -> float:
+        return device.profile.call_ns + arithmetic_ns(stages, device) / device.threads
 
     def is_row_chain(self, plan: Plan) -> bool:
         return any(row_chain(p.nodes, p.numbering(), p.chunks) for p in plan.phases)
@@ -83,19 +93,19 @@ class CpuBackend:
 
     def device(
         self, target: Target, threads: int | None = None, profile: Profile | None = None
-    ) -> Device:
-        return Device.detect(target, threads, profile)
+    ) -> CpuDevice:
+        return CpuDevice.detect(target, threads, profile)
 
     def read(self, func: tirx.PrimFunc) -> Kernel | str:
-        return template.read(func)
+        return read(func)
 
-    def default_decisions(self, kernel: Kernel, device: Device) -> Decisions | str:
+    def default_decisions(self, kernel: Kernel, device: CpuDevice) -> Decisions | str:
         return template.default_decisions(kernel, device)
 
-    def decision_space(self, kernel: Kernel, device: Device) -> DecisionSpace | str:
+    def decision_space(self, kernel: Kernel, device: CpuDevice) -> DecisionSpace | str:
         return template.decision_space(kernel, device)
 
-    def plan(self, kernel: Kernel, decisions: Decisions, device: Device) -> Plan | str:
+    def plan(self, kernel: Kernel, decisions: Decisions, device: CpuDevice) -> Plan | str:
         return template.plan(kernel, decisions, device)
 
     def emit(
@@ -109,14 +119,17 @@ class CpuBackend:
     def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         return drop_alignment(bounded(func))
 
-    def refuse(self, kernel: Kernel, device: Device) -> str | None:
+    def launches(self, scheduled: tirx.PrimFunc) -> int:
+        return 1
+
+    def refuse(self, kernel: Kernel, device: CpuDevice) -> str | None:
         return accept(kernel, device)
 
-    def judge(self, kernel: Kernel, device: Device) -> Judged:
+    def judge(self, kernel: Kernel, device: CpuDevice) -> Judged:
         refusal, plan = accepted_plan(kernel, device)
         return Judged(refusal, plan, math.inf if plan is None else estimate_any(plan, device).total)
 
-    def undone(self, plan: Plan, device: Device) -> Undone:
+    def undone(self, plan: Plan, device: CpuDevice) -> Undone:
         return Undone(
             untiled=bool(untiled_products(plan)),
             serial=device.threads > 1 and runs_serial(plan, device),

@@ -9,7 +9,7 @@ from tvm.s_tir.dlight import ScheduleRule
 from tvm.target import Target
 
 from ..default_plan import schedule_prim_func
-from ..device import Device
+from ..device import CpuDevice
 
 logger = logging.getLogger("tvm_stitch.schedule")
 
@@ -26,7 +26,7 @@ class Stitch(ScheduleRule):
         if target.kind.name != "llvm":
             logger.debug("Stitch: rule skipped: target kind is %s, not llvm", target.kind.name)
             return None
-        scheduled = schedule_prim_func(func, Device.detect(target))
+        scheduled = schedule_prim_func(func, CpuDevice.detect(target))
         if isinstance(scheduled, str):
             logger.debug("Stitch: rule skipped: %s", scheduled)
             return None

@@ -11,10 +11,9 @@ from types import MappingProxyType
 from tvm import tirx
 
 from ..decision_space import DecisionSpace
-from ..device import Device
+from ..device import CpuDevice
 from ..kernel_ir.expr import Tensor
-from ..kernel_ir.parse import read_prim_func
-from ..kernel_ir.stage import Kernel, Refusal
+from ..kernel_ir.stage import Kernel
 from ..vector_math import materialise_lets
 from .assemble import emit_prim_func
 from .decide.decision_space import decision_space as space_of
@@ -26,31 +25,19 @@ from .plan.decisions import Decisions
 from .plan.kernel_plan import Plan
 from .plan.record import decisions_of
 
-_MAX_ELEMENTS = 2**31 - 1  # positions are 32-bit
 
-
-def read(func: tirx.PrimFunc) -> Kernel | str:
-    """Return what a PrimFunc computes as stages, or why the template does not read it."""
-    kernel = read_prim_func(func)
-    if isinstance(kernel, Refusal):
-        return str(kernel)
-    if any(p.elements > _MAX_ELEMENTS for p in kernel.params):
-        return "a tensor has 2**31 elements or more"
-    return kernel
-
-
-def default_decisions(kernel: Kernel, device: Device) -> Decisions | str:
+def default_decisions(kernel: Kernel, device: CpuDevice) -> Decisions | str:
     """Return what the cost model decides for a kernel on a device, or why it declines."""
     drafted = plan_reading(reading_of(kernel), device)
     return drafted if isinstance(drafted, str) else decisions_of(settled(drafted, device))
 
 
-def decision_space(kernel: Kernel, device: Device) -> DecisionSpace | str:
+def decision_space(kernel: Kernel, device: CpuDevice) -> DecisionSpace | str:
     """Return what could be decided for a kernel on a device, or why the template declines."""
     return space_of(reading_of(kernel), device)
 
 
-def plan(kernel: Kernel, decisions: Decisions, device: Device) -> Plan | str:
+def plan(kernel: Kernel, decisions: Decisions, device: CpuDevice) -> Plan | str:
     """Return the plan that decisions make of a kernel, or why it can't be run so."""
     return build_plan(reading_of(kernel), decisions, device.vector_bytes)
 

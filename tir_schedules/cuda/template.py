@@ -13,6 +13,7 @@ from ..kernel_ir.expr import Tensor
 from ..kernel_ir.stage import Kernel
 from .decide.decision_space import decision_space as space_of
 from .decide.planner import default_decisions as decided
+from .decide.planner import refuse as refused
 from .emit.kernel import emit_prim_func
 from .facts.reading import reading_of
 from .legal.build import build_plan
@@ -23,6 +24,11 @@ from .plan.kernel_plan import Plan
 def default_decisions(kernel: Kernel, device: CudaDevice) -> Decisions | str:
     """Return what the cost model decides for a kernel on a GPU, or why it declines."""
     return decided(reading_of(kernel), device)
+
+
+def refuse(kernel: Kernel, device: CudaDevice) -> str | None:
+    """Return why `default_decisions` declines a kernel, or None if it does not."""
+    return refused(reading_of(kernel), device)
 
 
 def decision_space(kernel: Kernel, device: CudaDevice) -> DecisionSpace | str:

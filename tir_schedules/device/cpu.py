@@ -25,7 +25,7 @@ _CONSERVATIVE_CACHES = {
 
 
 @dataclass(frozen=True)
-class Device:
+class CpuDevice:
     """What a schedule may know of a CPU. L1 and L2 are one core's, L3 is what its cores share.
 
     `profile` is what the CPU was measured to do, or what is guessed of it.
@@ -44,7 +44,7 @@ class Device:
         if self.threads < 1:
             raise ValueError(f"threads must be at least 1, got {self.threads}")
 
-    def deciding(self) -> Device:
+    def deciding(self) -> CpuDevice:
         """Return the device for which is decided what shows in results, however many threads run.
 
         What shares a kernel, and which sums are added up in parts, shows in how they are rounded.
@@ -54,7 +54,7 @@ class Device:
     @classmethod
     def detect(
         cls, target: Target, threads: int | None = None, profile: Profile | None = None
-    ) -> Device:
+    ) -> CpuDevice:
         """Describe the CPU of an llvm `target`; caches are measured only if it is this machine.
 
         `threads` defaults to the target's num-cores, then to the CPUs this process may use;

@@ -64,16 +64,14 @@ class CudaDevice:
     profile: CudaProfile = CudaProfile()
     kind: ClassVar[str] = "cuda"  # of TVM's target
 
-    @classmethod
-    def of(cls, target: Target) -> CudaDevice:
-        """Return the GPU of a cuda `target`, by its arch.
+    def deciding(self) -> CudaDevice:
+        """Return the device for which is decided what shows in results: the same everywhere."""
+        return self
 
-        Raises: ValueError for an arch without figures.
-        """
-        arch = str(target.export().get("arch") or "")
-        if arch not in _KNOWN:
-            raise ValueError(f"no figures of {arch or 'a GPU without arch'}: {', '.join(_KNOWN)}")
-        return _KNOWN[arch]
+    @classmethod
+    def of(cls, target: Target) -> CudaDevice | None:
+        """Return the GPU of a cuda `target`, by its arch, None if there are no figures of it."""
+        return _KNOWN.get(str(target.export().get("arch") or ""))
 
 
 _A100 = (108, 2048, 32, 164 << 10, 163 << 10, 40 << 20, 1.555e12, 312e12)
@@ -82,3 +80,4 @@ _L40S = (142, 1536, 24, 100 << 10, 99 << 10, 96 << 20, 0.864e12, 362e12)
 _H200 = (132, 2048, 32, 228 << 10, 227 << 10, 50 << 20, 4.8e12, 989e12)
 _FIGURES = {"sm_80": _A100, "sm_86": _A10, "sm_89": _L40S, "sm_90": _H200}
 _KNOWN = {arch: CudaDevice(arch, *figures) for arch, figures in _FIGURES.items()}
+ARCHS = tuple(_KNOWN)

@@ -19,11 +19,22 @@ _PURE = """exp exp2 exp10 log log2 log10 log1p tanh sigmoid erf pow sqrt rsqrt s
     acos atan sinh cosh asinh acosh atanh atan2 fabs floor ceil round nearbyint trunc isnan isinf
     isfinite if_then_else reinterpret bitwise_and bitwise_or bitwise_xor bitwise_not shift_left
     shift_right popcount hypot copysign fmod clz call_llvm_pure_intrin likely ldexp nextafter"""
+_MOST_ELEMENTS = 2**31 - 1  # positions are 32-bit
 _PURE_CALLS = frozenset(f"tirx.{name}" for name in _PURE.split())
 
 
 class _Unreadable(Exception):
     """Internal: carries a refusal out of the recursive reader."""
+
+
+def read(func: tirx.PrimFunc) -> Kernel | str:
+    """Return what a PrimFunc computes as stages, or why no template reads it."""
+    kernel = read_prim_func(func)
+    if isinstance(kernel, Refusal):
+        return str(kernel)
+    if any(p.elements > _MOST_ELEMENTS for p in kernel.params):
+        return "a tensor has 2**31 elements or more"
+    return kernel
 
 
 def read_prim_func(func: tirx.PrimFunc) -> Kernel | Refusal:

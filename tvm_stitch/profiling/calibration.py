@@ -18,7 +18,7 @@ import tvm
 from tvm import te, tirx, topi
 
 from tir_schedules.backend import Plan, backend, device_of
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile
 from tir_schedules.host import host_name
 from tvm_stitch import api, targets
@@ -86,7 +86,7 @@ def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profil
     )
 
 
-def _sizes(device: Device) -> dict[str, int]:
+def _sizes(device: CpuDevice) -> dict[str, int]:
     """Return the bytes of a working set well inside each level; memory's is four times the L3."""
     l3_bytes = device.l3_bytes or _OTHER_BYTES
     return {
@@ -101,7 +101,7 @@ class _Bench:
     def __init__(self) -> None:
         self._generator = np.random.default_rng(0)
 
-    def device(self, threads: int) -> Device:
+    def device(self, threads: int) -> CpuDevice:
         return device_of(targets.resolve("x86", threads), threads)
 
     def call_ns(self) -> float:
@@ -198,13 +198,13 @@ class _Bench:
         one, many = (self._timed(func, threads, change, count) for count in (1, _CHAIN))
         return (many - one) / (_CHAIN - 1)
 
-    def _eager(self, threads: int) -> Device:
+    def _eager(self, threads: int) -> CpuDevice:
         """Return a device that cuts whatever work there is into tiles and phases."""
         device = self.device(threads)
         turns = replace(device.profile.thresholds, cut_regions=1, tile_regions=1)
         return replace(device, profile=replace(device.profile, thresholds=turns))
 
-    def _plan(self, func: tirx.PrimFunc, device: Device, change: Change) -> Plan:
+    def _plan(self, func: tirx.PrimFunc, device: CpuDevice, change: Change) -> Plan:
         template = backend(device)
         kernel = template.read(func)
         decisions = change(template.default_decisions(kernel, device))
@@ -216,7 +216,7 @@ class _Bench:
         threads: int,
         change: Change,
         calls: int = 1,
-        device: Device | None = None,
+        device: CpuDevice | None = None,
     ) -> float:
         """Return the median time of `calls` kernels in a row, in ns."""
         device = device or self.device(threads)

@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from tir_schedules.backend import Judged, Undone
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tir_schedules.device.profile import Profile
 from tir_schedules.fallback.alignment import drop_alignment
 from tir_schedules.fallback.bounded import bounded
@@ -42,26 +42,29 @@ class SerialPlan:
 
 
 class SerialCosts:
-    def read_ns(self, nbytes: int, device: Device) -> float:
+    def read_ns(self, nbytes: int, device: CpuDevice) -> float:
         return NS_A_BYTE
 
-    def arithmetic_ns(self, stages: Iterable[Stage], device: Device) -> float:
+    def kernel_ns(self, work: float, traffic: float, device: CpuDevice) -> float:
+        return NS_A_CALL + work + traffic
+
+    def unplanned_ns(self, stages: Iterable[Stage], device: CpuDevice) -> float:
+        return NS_A_CALL + self.arithmetic_ns(stages, device)
+
+    def arithmetic_ns(self, stages: Iterable[Stage], device: CpuDevice) -> float:
         return sum(stage.domain * NS_A_POINT for stage in stages)
 
-    def overlapped_ns(self, compute: float, traffic: float) -> float:
-        return compute + traffic
-
-    def slower(self, plan: SerialPlan, device: Device) -> str | None:
+    def slower(self, plan: SerialPlan, device: CpuDevice) -> str | None:
         return None
 
     def is_row_chain(self, plan: SerialPlan) -> bool:
         return False
 
-    def fresh_ns(self, plan: SerialPlan, between: int, device: Device) -> float:
+    def fresh_ns(self, plan: SerialPlan, between: int, device: CpuDevice) -> float:
         return 0.0
 
     def handover_ns(
-        self, maker: SerialPlan, out: Tensor, reader: SerialPlan, into: Tensor, device: Device
+        self, maker: SerialPlan, out: Tensor, reader: SerialPlan, into: Tensor, device: CpuDevice
     ) -> float:
         return 0.0
 
@@ -76,20 +79,22 @@ class SerialLoops:
 
     def device(
         self, target: Target, threads: int | None = None, profile: Profile | None = None
-    ) -> Device:
-        return Device.detect(target, threads, profile)
+    ) -> CpuDevice:
+        return CpuDevice.detect(target, threads, profile)
 
     def read(self, func: tirx.PrimFunc) -> Kernel | str:
         kernel = read_prim_func(func)
         return str(kernel) if isinstance(kernel, Refusal) else kernel
 
-    def default_decisions(self, kernel: Kernel, device: Device) -> SerialDecisions | str:
+    def default_decisions(self, kernel: Kernel, device: CpuDevice) -> SerialDecisions | str:
         return SerialDecisions()
 
-    def decision_space(self, kernel: Kernel, device: Device) -> str:
+    def decision_space(self, kernel: Kernel, device: CpuDevice) -> str:
         return "nothing is decided"
 
-    def plan(self, kernel: Kernel, decisions: SerialDecisions, device: Device) -> SerialPlan | str:
+    def plan(
+        self, kernel: Kernel, decisions: SerialDecisions, device: CpuDevice
+    ) -> SerialPlan | str:
         return SerialPlan(kernel)
 
     def emit(
@@ -104,11 +109,14 @@ class SerialLoops:
     def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         return drop_alignment(bounded(func))
 
-    def refuse(self, kernel: Kernel, device: Device) -> str | None:
+    def launches(self, scheduled: tirx.PrimFunc) -> int:
+        return 1
+
+    def refuse(self, kernel: Kernel, device: CpuDevice) -> str | None:
         large = len(kernel.stages) > self.most_stages
         return "too many stages for one kernel" if large else None
 
-    def judge(self, kernel: Kernel, device: Device) -> Judged:
+    def judge(self, kernel: Kernel, device: CpuDevice) -> Judged:
         refusal = self.refuse(kernel, device)
         if refusal is not None:
             return Judged(refusal, None, math.inf)
@@ -116,7 +124,7 @@ class SerialLoops:
         spent = NS_A_CALL + moved + self.costs.arithmetic_ns(kernel.stages, device)
         return Judged(None, SerialPlan(kernel), spent)
 
-    def undone(self, plan: SerialPlan, device: Device) -> Undone:
+    def undone(self, plan: SerialPlan, device: CpuDevice) -> Undone:
         return Undone(untiled=False, serial=True, scalar=True)
 
     def refuse_overwrite(self, plan: SerialPlan, operand: Tensor, result: Tensor) -> str | None:

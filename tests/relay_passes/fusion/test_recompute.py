@@ -9,13 +9,13 @@ import pytest
 import tvm_stitch
 from relay_passes.fusion.stitch_ops import StitchOps
 from support.kernels import stitch_case as sc
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tir_schedules.device.profile import default_profile
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 
 MIB = 1 << 20
-DEVICE = Device("znver4", 2, MIB >> 5, MIB, 32 * MIB, 64, default_profile("znver4", 64))
+DEVICE = CpuDevice("znver4", 2, MIB >> 5, MIB, 32 * MIB, 64, default_profile("znver4", 64))
 # A maximum of a product with itself is copied into the Softplus behind it, then its absolute value,
 # which leaves the first kernel with the product alone: twice.
 SOFTPLUS = """

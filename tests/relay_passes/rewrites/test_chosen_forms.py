@@ -12,7 +12,7 @@ from relay_passes.rewrites.choose_winograd import FORMS
 from relay_passes.rewrites.pack_weights import PRODUCT_FORMS
 from support.kernels.checked import checked
 from tir_schedules.decision_source import DecisionSource, using
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 
 
 class Told(DecisionSource):
@@ -22,7 +22,7 @@ class Told(DecisionSource):
         self._wanted = wanted
         self.asked: list[tuple[str, tuple[str, ...]]] = []
 
-    def form(self, op: str, forms: Sequence[str], device: Device) -> str:
+    def form(self, op: str, forms: Sequence[str], device: CpuDevice) -> str:
         self.asked.append((op, tuple(forms)))
         return self._wanted if self._wanted in forms else forms[0]
 
@@ -76,7 +76,7 @@ def test_a_product_takes_the_form_that_is_told(form):
 
 def test_a_form_that_is_none_is_an_error():
     class Wrong(DecisionSource):
-        def form(self, op: str, forms: Sequence[str], device: Device) -> str:
+        def form(self, op: str, forms: Sequence[str], device: CpuDevice) -> str:
             return "upside down"
 
     with using(Wrong()), pytest.raises(ValueError, match="takes one of the forms"):

@@ -9,10 +9,10 @@ from tvm import te, tirx
 
 from support.cuda.checked import H200, OnGpu, planned, wrong
 from support.simt.simulator import SimulationError
-from tir_schedules.cpu.template import read
 from tir_schedules.cuda import template
 from tir_schedules.cuda.facts.reading import reading_of
 from tir_schedules.cuda.plan.decisions import AxisDecisions, Decisions
+from tir_schedules.kernel_ir.parse import read
 from tir_schedules.kernel_ir.stage import Kernel
 
 ORDERS = 20

@@ -11,7 +11,6 @@ from tvm import te, tirx
 from support.cuda.checked import H200, planned, wrong
 from support.cuda.kernels import fused
 from support.kernels import stitch_case as sc
-from tir_schedules.cpu.template import read
 from tir_schedules.cuda import template
 from tir_schedules.cuda.decide.candidates import candidates
 from tir_schedules.cuda.decide.numbered import Numbers
@@ -19,6 +18,7 @@ from tir_schedules.cuda.facts.reading import reading_of
 from tir_schedules.cuda.legal.phase import build_phase
 from tir_schedules.cuda.plan.decisions import Decisions, PartDecisions
 from tir_schedules.decisions import from_json, knobs, to_json, with_knob
+from tir_schedules.kernel_ir.parse import read
 
 SUBGRAPHS = [
     sc.Case("softmax", (3, 67)),

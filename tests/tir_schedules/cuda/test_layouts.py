@@ -9,12 +9,12 @@ import pytest
 from tvm import te, tirx
 
 from support.cuda.checked import H200, planned, sectors, wrong
-from tir_schedules.cpu.template import read
 from tir_schedules.cuda import template
 from tir_schedules.cuda.decide.candidates import candidates
 from tir_schedules.cuda.decide.numbered import Numbers
 from tir_schedules.cuda.facts.reading import reading_of
 from tir_schedules.cuda.plan.decisions import AxisDecisions, Decisions, SpreadDecisions
+from tir_schedules.kernel_ir.parse import read
 
 
 def _x(*shape: int) -> te.Tensor:

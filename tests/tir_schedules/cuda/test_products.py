@@ -10,7 +10,6 @@ from tvm import te, tirx
 
 from support.cuda.checked import H200, planned, wrong
 from support.cuda.machine_code import machine_code, toolkit
-from tir_schedules.cpu.template import read
 from tir_schedules.cuda import template
 from tir_schedules.cuda.decide.candidates import candidates
 from tir_schedules.cuda.decide.numbered import Numbers
@@ -19,6 +18,7 @@ from tir_schedules.cuda.legal.phase import build_phase
 from tir_schedules.cuda.plan.decisions import Decisions
 from tir_schedules.cuda.plan.tile import Tile
 from tir_schedules.decisions import from_json, to_json, with_knob
+from tir_schedules.kernel_ir.parse import read
 
 
 def product(m: int, n: int, k: int, dtype: str = "float32", turned: bool = False) -> tirx.PrimFunc:

@@ -1,4 +1,4 @@
-"""Device profiles: what a file must hold, whose machine it is, and how it is measured."""
+"""CpuDevice profiles: what a file must hold, whose machine it is, and how it is measured."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tvm import relax, s_tir, tirx
 from support.models import relax_models as rm
 from tir_schedules.apply import ApplyStitchSchedules
 from tir_schedules.decision_source import TUNED, Decided, DecisionSource, using
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tvm_stitch import targets
 
 IMAGE = np.random.default_rng(0).standard_normal((2, 4, 16, 16)).astype("float32")
@@ -19,9 +19,9 @@ class Parallel(DecisionSource):
     """Runs the first loop of the last block in parallel."""
 
     def __init__(self) -> None:
-        self.asked: list[Device] = []
+        self.asked: list[CpuDevice] = []
 
-    def scheduled(self, func: tirx.PrimFunc, device: Device) -> Decided | None:
+    def scheduled(self, func: tirx.PrimFunc, device: CpuDevice) -> Decided | None:
         self.asked.append(device)
         schedule = s_tir.Schedule(func)
         block = schedule.get_child_blocks(schedule.get_sblock("root"))[-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...device import Device
+from ...device import CpuDevice
 from ...kernel_ir.expr import Tensor
 from ...kernel_ir.stage import Kernel
 from ..cost.limits import tile_limit
@@ -20,12 +20,12 @@ from .inspect import (
 MAX_STAGES = 96
 
 
-def accept(kernel: Kernel, device: Device) -> str | None:
+def accept(kernel: Kernel, device: CpuDevice) -> str | None:
     """Return why the template would not stitch `kernel` into one kernel, or None if it would."""
     return accepted_plan(kernel, device)[0]
 
 
-def accepted_plan(kernel: Kernel, device: Device) -> tuple[str | None, Plan | None]:
+def accepted_plan(kernel: Kernel, device: CpuDevice) -> tuple[str | None, Plan | None]:
     """Return `accept`'s answer and the plan it is about, None where there is no plan."""
     if len(kernel.stages) > MAX_STAGES:
         return f"{len(kernel.stages)} stages in one kernel, the limit is {MAX_STAGES}", None
@@ -35,7 +35,7 @@ def accepted_plan(kernel: Kernel, device: Device) -> tuple[str | None, Plan | No
     return refuse_plan(plan, device), plan
 
 
-def refuse_plan(plan: Plan, device: Device) -> str | None:
+def refuse_plan(plan: Plan, device: CpuDevice) -> str | None:
     """Return why a plan is not a stitched kernel: buffers beyond the cache or across barriers.
 
     What products make and read may be as large as L2: kernels of their own would leave it there.
@@ -57,7 +57,7 @@ def refuse_plan(plan: Plan, device: Device) -> str | None:
     return None
 
 
-def slower(plan: Plan, device: Device) -> str | None:
+def slower(plan: Plan, device: CpuDevice) -> str | None:
     """Return why large products would run slower in this plan than by themselves, or None."""
     for name in untiled_products(plan):
         return f"{name} would have no register tile"

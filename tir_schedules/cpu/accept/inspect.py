@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...analysis.kernel_facts import is_large_contraction
-from ...device import LINE_BYTES, Device
+from ...device import LINE_BYTES, CpuDevice
 from ...kernel_ir.expr import dtype_bytes
 from ..cost.beyond_cache import streaming_inputs
 from ..facts.padding import bounds_of, padding_of
@@ -39,7 +39,7 @@ def short_depths(plan: Plan) -> list[tuple[str, int]]:
     return found
 
 
-def streaming_weights(plan: Plan, device: Device) -> list[str]:
+def streaming_weights(plan: Plan, device: CpuDevice) -> list[str]:
     """Return products all whose weights, one a point of a batch, stream past each of many tiles.
 
     Those of inputs beyond L2; a tile that takes some columns of them reads those alone.

@@ -6,7 +6,7 @@ The latency evaluator sees one kernel, whose tensors are in the caches that woul
 from __future__ import annotations
 
 from ...analysis.iteration_space import Access
-from ...device import Device
+from ...device import CpuDevice
 from ...kernel_ir.expr import Tensor
 from ..facts.products.register_tile import register_tile
 from ..plan.kernel_plan import Phase, Plan
@@ -14,7 +14,7 @@ from .levels import level_of, read_ns_per_byte
 from .overlap import OVERLAP
 
 
-def handover_ns(maker: Plan, out: Tensor, reader: Plan, into: Tensor, device: Device) -> float:
+def handover_ns(maker: Plan, out: Tensor, reader: Plan, into: Tensor, device: CpuDevice) -> float:
     """Return what it takes to read what other threads have made: nothing if these keep their rows.
 
     `out` is the tensor as the one plan has it, `into` the same as the other has it.
@@ -29,7 +29,7 @@ def handover_ns(maker: Plan, out: Tensor, reader: Plan, into: Tensor, device: De
     return others * device.profile.handover(device.threads) * OVERLAP.scalars
 
 
-def fresh_ns(plan: Plan, between: int, device: Device) -> float:
+def fresh_ns(plan: Plan, between: int, device: CpuDevice) -> float:
     """Return what the weights of a plan's products add to it, for each thread those it reads.
 
     They come from where `between` bytes fit, which kernels have read since.

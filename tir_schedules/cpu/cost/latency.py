@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...analysis.iteration_space import Access, Atom, Node
 from ...analysis.padded_sum import padded_sum
-from ...device import LINE_BYTES, Device
+from ...device import LINE_BYTES, CpuDevice
 from ...device.profile import OP_KINDS, Profile
 from ...kernel_ir.cost import FREE, branches, value_ops
 from ...kernel_ir.expr import Const, Expr, Op, Tensor, dtype_bytes, loads, transform
@@ -50,7 +50,7 @@ class Latency:
     regions: float
 
 
-def estimate(plan: Plan, device: Device) -> Latency:
+def estimate(plan: Plan, device: CpuDevice) -> Latency:
     """Return the time of one call of a plan's kernel on `device.threads` threads."""
     return _Evaluator(plan, device).run()
 
@@ -86,7 +86,7 @@ def _operations(stage: Stage) -> tuple[tuple[Op, float], ...]:
     return tuple(counted)
 
 
-def arithmetic_ns(stages: Iterable[Stage], device: Device) -> float:
+def arithmetic_ns(stages: Iterable[Stage], device: CpuDevice) -> float:
     """Return the ns one thread computes stages, each at all points of its domain."""
     return sum(
         stage_ns(stage, device.profile) * stage.domain / _lanes(stage, device.vector_bytes)
@@ -94,7 +94,7 @@ def arithmetic_ns(stages: Iterable[Stage], device: Device) -> float:
     )
 
 
-def alone_ns(stage: Stage, device: Device) -> float:
+def alone_ns(stage: Stage, device: CpuDevice) -> float:
     """Return about what a stage takes one thread by itself, its tensors in L2."""
     moved = stage.domain * _F32 * (1 + len(stage.loads()))
     each = read_ns_per_byte("L2", 1, device.profile)
@@ -119,7 +119,7 @@ _LIGHT_CALLS = frozenset(
 
 
 class _Evaluator:
-    def __init__(self, plan: Plan, device: Device) -> None:
+    def __init__(self, plan: Plan, device: CpuDevice) -> None:
         self._plan, self._device, self._profile = plan, device, device.profile
         self._threads = device.threads if plan.parallel else 1
         self._outputs = set(plan.space.kernel.outputs)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...device import Device
+from ...device import CpuDevice
 from ...device.profile import Profile
 
 _LEVELS = ("L1", "L2", "L3", "memory")
 _SHARED = ("L3", "memory")
 
 
-def level_of(size: int, device: Device) -> str:
+def level_of(size: int, device: CpuDevice) -> str:
     """Return the smallest level that holds `size` bytes."""
     limits = (device.l1_bytes, device.l2_bytes, device.l3_bytes)
     levels = zip(_LEVELS, limits, strict=False)

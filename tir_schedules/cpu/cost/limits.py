@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from ...device import Device
+from ...device import CpuDevice
 from .budget import BUDGET
 from .overlap import OVERLAP
 
 
-def tile_limit(device: Device) -> int:
+def tile_limit(device: CpuDevice) -> int:
     """Return the bytes of buffers a tile may hold: half of L2, the rest is for what streams by."""
     return device.l2_bytes // BUDGET.tile
 
 
-def region_ns(device: Device) -> float:
+def region_ns(device: CpuDevice) -> float:
     return device.profile.region(2) or OVERLAP.region_ns
 
 
-def most_tasks(device: Device, parallel: bool, sums: bool = False) -> int:
+def most_tasks(device: CpuDevice, parallel: bool, sums: bool = False) -> int:
     """Return how many tasks a loop over tiles has at most; `sums` if its tiles cut them.
 
     One a thread: who runs a task is settled before it begins, so that more balance nothing, and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...device import Device
+from ...device import CpuDevice
 from ...kernel_ir.expr import dtype_bytes
 from ..plan.kernel_plan import Plan
 from ..plan.streaming_attention import StreamingAttention
@@ -13,7 +13,7 @@ from .levels import level_of, read_ns_per_byte
 from .limits import tiles_of_thread
 
 
-def estimate_any(plan: Plan, device: Device) -> Latency:
+def estimate_any(plan: Plan, device: CpuDevice) -> Latency:
     """Return the time of one call of a plan's kernel, in phases or in one pass."""
     return (
         estimate(plan, device)
@@ -22,7 +22,7 @@ def estimate_any(plan: Plan, device: Device) -> Latency:
     )
 
 
-def _estimate(plan: Plan, form: StreamingAttention, device: Device) -> Latency:
+def _estimate(plan: Plan, form: StreamingAttention, device: CpuDevice) -> Latency:
     threads = device.threads if plan.parallel else 1
     share = form.all_tiles / tiles_of_thread(form.all_tiles, plan.tasks, threads)
     compute, traffic = compute_ns(form, device), _traffic_ns(form, device, threads)
@@ -32,7 +32,7 @@ def _estimate(plan: Plan, form: StreamingAttention, device: Device) -> Latency:
     return Latency(total, compute, traffic, regions)
 
 
-def compute_ns(form: StreamingAttention, device: Device) -> float:
+def compute_ns(form: StreamingAttention, device: CpuDevice) -> float:
     """Return what one thread computes: rows of overlapping tiles twice, a score's parts once."""
     at, light = form.attention, device.profile.op_ns["light"]
     rows = form.all_tiles * form.tile_rows
@@ -42,7 +42,7 @@ def compute_ns(form: StreamingAttention, device: Device) -> float:
     return (rows * at.key.extent * (products + score) + packed) / form.wide
 
 
-def _traffic_ns(form: StreamingAttention, device: Device, threads: int) -> float:
+def _traffic_ns(form: StreamingAttention, device: CpuDevice, threads: int) -> float:
     """Return what one thread moves: all tensors once, keys and values again for each tile."""
     at, profile = form.attention, device.profile
     whole = sum(t.bytes for t in at.space.kernel.params)

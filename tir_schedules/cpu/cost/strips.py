@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ...analysis.iteration_space import Access, Atom, Node
-from ...device import LINE_BYTES, Device
+from ...device import LINE_BYTES, CpuDevice
 from ...kernel_ir.expr import Tensor, dtype_bytes
 from .levels import level_of, read_ns_per_byte
 
 
 def slowdown(
-    access: Access, node: Node, tile: Collection[Atom], chunks: dict[Atom, int], device: Device
+    access: Access, node: Node, tile: Collection[Atom], chunks: dict[Atom, int], device: CpuDevice
 ) -> float:
     """Return by what a tile's piece of an access takes longer than whole rows; 1 if it has them."""
     cut = next((a for a in tile if access.stride(a) == 1), None)
@@ -34,7 +34,7 @@ def extra_ns(
     tile: Collection[Atom],
     chunks: dict[Atom, int],
     outputs: set[Tensor],
-    device: Device,
+    device: CpuDevice,
 ) -> float:
     """Return what the strips of a phase take one thread longer than whole rows would."""
     made = {n.stage.out for n in nodes} - outputs

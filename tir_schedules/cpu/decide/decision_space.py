@@ -13,7 +13,7 @@ from typing import Any
 
 from ...decision_space import DecisionSpace, Knob, VariantSpace
 from ...decisions import knobs
-from ...device import Device
+from ...device import CpuDevice
 from ..facts.memory.streamed_stores import may_stream
 from ..facts.reading import Reading
 from ..plan.decisions import (
@@ -39,7 +39,7 @@ _BLOCKS = (1, 2, 4, 8)  # register tiles of a tile of attention
 _ORDERS = 6  # of the loops of a nest
 
 
-def decision_space(reading: Reading, device: Device) -> DecisionSpace | str:
+def decision_space(reading: Reading, device: CpuDevice) -> DecisionSpace | str:
     """Return what could be decided for a kernel, or why the template declines it."""
     usual, *others = forms()
     first = variant_space(reading, device, usual)
@@ -53,7 +53,7 @@ def decision_space(reading: Reading, device: Device) -> DecisionSpace | str:
     return DecisionSpace(tuple(found.values()))
 
 
-def variant_space(reading: Reading, device: Device, form: Form) -> VariantSpace | str:
+def variant_space(reading: Reading, device: CpuDevice, form: Form) -> VariantSpace | str:
     """Return what could be decided for a kernel of a form, or why it has no plan."""
     drafted = plan_reading(reading, device, form)
     if isinstance(drafted, str):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...analysis.iteration_space import Atom, Node, Space
-from ...device import Device
+from ...device import CpuDevice
 from ..facts import guards
 from ..facts.nest_order import is_at_same_point, keeps_accumulators
 from ..facts.padding import padding_of
@@ -36,7 +36,7 @@ class _Nest:
 
 
 def group_loops(
-    nodes: tuple[Node, ...], space: Space, phase: Phase, device: Device, form: Form = USUAL
+    nodes: tuple[Node, ...], space: Space, phase: Phase, device: CpuDevice, form: Form = USUAL
 ) -> tuple[LoopNest, ...]:
     """Return loop nests in execution order."""
     nests: list[_Nest] = []
@@ -133,7 +133,7 @@ def _sums_over(nodes: Iterable[Node], atom: Atom | None) -> bool:
     return any(atom in n.reduced for n in nodes)
 
 
-def _finish(nest: _Nest, phase: Phase, device: Device, form: Form) -> LoopNest:
+def _finish(nest: _Nest, phase: Phase, device: CpuDevice, form: Form) -> LoopNest:
     nodes, dims = tuple(nest.nodes), nest.dims
     if len(nodes) == 1:
         ways = ((form.register_tiles, _register_tile), (form.transposed, _transposed))
@@ -168,7 +168,7 @@ def _finish(nest: _Nest, phase: Phase, device: Device, form: Form) -> LoopNest:
 
 
 def _register_tile(
-    node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device
+    node: Node, dims: tuple[Atom, ...], phase: Phase, device: CpuDevice
 ) -> LoopNest | None:
     """Order a contraction's loops as rows, strip, reduction, lanes."""
     tile = register_tile(node)
@@ -191,7 +191,7 @@ def _register_tile(
 
 
 def _transposed(
-    node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device
+    node: Node, dims: tuple[Atom, ...], phase: Phase, device: CpuDevice
 ) -> LoopNest | None:
     """Order a transposing nest's loops: others, what it is stored along, what it is read along."""
     found = sides(node, device.vector_bytes)
@@ -204,7 +204,7 @@ def _transposed(
     return group if refuse_transposed(group, phase, device.vector_bytes) is None else None
 
 
-def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) -> LoopNest | None:
+def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: CpuDevice) -> LoopNest | None:
     """Order the loops of a reduction over overlapping windows as rows, strip, taps, lanes."""
     lane = next((d for d in dims if node.store.stride(d) == 1), None)
     if lane is None:
@@ -223,7 +223,7 @@ def _window(node: Node, dims: tuple[Atom, ...], phase: Phase, device: Device) ->
     return group if refuse_window(group, phase) is None else None
 
 
-def _with_long_rows(group: LoopNest, phase: Phase, device: Device) -> LoopNest:
+def _with_long_rows(group: LoopNest, phase: Phase, device: CpuDevice) -> LoopNest:
     """Let the rows of a register tile run on over the atom outside them where all addresses do."""
     if not group.is_product or group.epilogue is not None or group.strip_level < 2:
         return group

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ...analysis.iteration_space import Node, Space
 from ...analysis.kernel_facts import is_contraction, is_large_contraction
-from ...device import Device
+from ...device import CpuDevice
 from ...kernel_ir.expr import Tensor
 from ...kernel_ir.stage import Kernel
 from ..cost.latency import alone_ns
@@ -31,12 +31,12 @@ from .tiles.tiling import Tiling, choose_tiling
 from .traffic.streamed_stores import streamed_results
 
 
-def plan_kernel(kernel: Kernel, device: Device) -> Plan | str:
+def plan_kernel(kernel: Kernel, device: CpuDevice) -> Plan | str:
     """Return how the template would run `kernel`, or why it can't."""
     return plan_reading(Reading(kernel), device)
 
 
-def plan_reading(reading: Reading, device: Device, form: Form = USUAL) -> Plan | str:
+def plan_reading(reading: Reading, device: CpuDevice, form: Form = USUAL) -> Plan | str:
     """Return how the template would run a kernel that is read already, or why it can't.
 
     What checks operands and what stands in for them then have the usual form.
@@ -54,7 +54,7 @@ def plan_reading(reading: Reading, device: Device, form: Form = USUAL) -> Plan |
     return plan_space(reading.space, device, form) if streaming is None else streaming
 
 
-def _guarded(reading: Reading, device: Device, form: Form) -> Plan | str:
+def _guarded(reading: Reading, device: CpuDevice, form: Form) -> Plan | str:
     """Return the plan of the usual way, with the other one behind a check of its operands."""
     ways, other = reading.ways, reading.other
     if any(is_contraction(s) for s in ways.check.stages):
@@ -69,7 +69,7 @@ def _guarded(reading: Reading, device: Device, form: Form) -> Plan | str:
     return replace(usual, guards=(guard, *usual.guards))
 
 
-def plan_space(space: Space, device: Device, form: Form = USUAL) -> Plan | str:
+def plan_space(space: Space, device: CpuDevice, form: Form = USUAL) -> Plan | str:
     """Return the plan of a kernel already in atoms.
 
     Phases are a matter of shape, never of threads: work is cut into them where it is worth threads,
@@ -85,7 +85,9 @@ def plan_space(space: Space, device: Device, form: Form = USUAL) -> Plan | str:
     return _plan(space, device, parallel, True, form)
 
 
-def _plan(space: Space, device: Device, parallel: bool, structure: bool, form: Form) -> Plan | str:
+def _plan(
+    space: Space, device: CpuDevice, parallel: bool, structure: bool, form: Form
+) -> Plan | str:
     phases: list[Phase] = []
     for nodes, tiling in _partition(space, device, structure, form):
         phases.append(_phase(nodes, tiling, space, device, form))
@@ -111,7 +113,7 @@ def _plan(space: Space, device: Device, parallel: bool, structure: bool, form: F
     )
 
 
-def work_regions(nodes: Iterable[Node], device: Device) -> float:
+def work_regions(nodes: Iterable[Node], device: CpuDevice) -> float:
     """Return about what nodes take one thread, in parallel regions of two threads.
 
     Never of more: what is cut by it may not depend on the number of threads.
@@ -119,7 +121,7 @@ def work_regions(nodes: Iterable[Node], device: Device) -> float:
     return sum(alone_ns(n.stage, device) for n in nodes) / region_ns(device)
 
 
-def runs_serial(plan: Plan, device: Device) -> bool:
+def runs_serial(plan: Plan, device: CpuDevice) -> bool:
     """Return whether work that is worth cutting runs in phases of a single task."""
     alone = [p for p in plan.phases if not p.combine and (not plan.parallel or p.tiles() == 1)]
     work = work_regions((n for p in alone for n in p.nodes), device)
@@ -127,7 +129,7 @@ def runs_serial(plan: Plan, device: Device) -> bool:
 
 
 def _partition(
-    space: Space, device: Device, structure: bool, form: Form
+    space: Space, device: CpuDevice, structure: bool, form: Form
 ) -> list[tuple[list[Node], Tiling]]:
     """Return the phases, each with a tiling that keeps the machine busy."""
     if not structure:
@@ -140,14 +142,14 @@ def _partition(
 
 
 def _retiled(
-    nodes: list[Node], decided: Tiling, space: Space, device: Device, form: Form
+    nodes: list[Node], decided: Tiling, space: Space, device: CpuDevice, form: Form
 ) -> Tiling:
     """Return the tiling for a device's threads; partial sums stay as they were decided."""
     tiling = choose_tiling(nodes, space, device, form)
     return decided if decided.partial or tiling.partial else tiling
 
 
-def _parts(space: Space, device: Device, form: Form) -> list[tuple[list[Node], Tiling]]:
+def _parts(space: Space, device: CpuDevice, form: Form) -> list[tuple[list[Node], Tiling]]:
     """Split the nodes into phases, each with a tiling."""
     out: list[tuple[list[Node], Tiling]] = []
     place: dict[Node, int] = {}
@@ -204,7 +206,7 @@ def _is_beside(node: Node, nodes: list[Node], space: Space) -> bool:
     return True
 
 
-def _one_tile(nodes: list[Node], space: Space, device: Device, form: Form) -> Tiling:
+def _one_tile(nodes: list[Node], space: Space, device: CpuDevice, form: Form) -> Tiling:
     tiling = choose_tiling(nodes, space, device, form)
     if tiling.partial:
         return Tiling((), {})
@@ -212,7 +214,7 @@ def _one_tile(nodes: list[Node], space: Space, device: Device, form: Form) -> Ti
 
 
 def _worth_joining(
-    before: Tiling, alone: Tiling, joined: Tiling, work: float, device: Device
+    before: Tiling, alone: Tiling, joined: Tiling, work: float, device: CpuDevice
 ) -> bool:
     """Return whether nodes of that much work have tiles enough together."""
     turns = device.profile.thresholds
@@ -239,7 +241,7 @@ def _strips_cost_more(
     joined: tuple[list[Node], Tiling],
     apart: list[tuple[list[Node], Tiling]],
     space: Space,
-    device: Device,
+    device: CpuDevice,
 ) -> bool:
     """Return whether one phase walks rows in strips at a higher price than two cross a barrier."""
     outputs = set(space.kernel.outputs)
@@ -256,7 +258,7 @@ def _strips_cost_more(
     return more > region_ns(device)
 
 
-def _phase(nodes: list[Node], tiling: Tiling, space: Space, device: Device, form: Form) -> Phase:
+def _phase(nodes: list[Node], tiling: Tiling, space: Space, device: CpuDevice, form: Form) -> Phase:
     draft = Phase(
         tuple(nodes),
         tiling.tile,
@@ -268,7 +270,7 @@ def _phase(nodes: list[Node], tiling: Tiling, space: Space, device: Device, form
     return replace(draft, groups=group_loops(draft.nodes, space, draft, device, form))
 
 
-def _combine_lanes(node: Node, device: Device) -> int:
+def _combine_lanes(node: Node, device: CpuDevice) -> int:
     """Return how many results of partial sums are added up at a time."""
     if not node.spatial or node.store.stride(node.spatial[-1]) != 1:
         return 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...device import Device
+from ...device import CpuDevice
 from ..cost.beyond_cache import streaming_inputs
 from ..cost.division import by_reciprocal
 from ..facts.memory.deinterleave import deinterleave_of
@@ -20,19 +20,19 @@ from .traffic.next_tile_prefetch import next_tile_prefetches
 from .traffic.prefetch import fetches
 
 
-def settled(plan: Plan, device: Device) -> Plan:
+def settled(plan: Plan, device: CpuDevice) -> Plan:
     """Return a plan with what `emit` needs beyond what judging it does."""
     phases = tuple(p if p.combine else _phase(p, plan, device) for p in plan.phases)
     guards = tuple(_guard(guard, device) for guard in plan.guards)
     return replace(plan, phases=phases, guards=guards)
 
 
-def _guard(guard: Guard, device: Device) -> Guard:
+def _guard(guard: Guard, device: CpuDevice) -> Guard:
     other = None if guard.other is None else settled(guard.other, device)
     return replace(guard, check=settled(guard.check, device), other=other)
 
 
-def _phase(phase: Phase, plan: Plan, device: Device) -> Phase:
+def _phase(phase: Phase, plan: Plan, device: CpuDevice) -> Phase:
     ahead = tuple(next_tile_prefetches(phase, plan, device))
     spread = {each.access.tensor for each in ahead}
     streaming = streaming_inputs(plan.space.kernel, device)
@@ -57,7 +57,7 @@ def _nest(
     asked: Callable[[LoopNest], tuple[Fetch, ...]],
     sweeps: bool,
     ahead: tuple[NextTilePrefetch, ...],
-    device: Device,
+    device: CpuDevice,
 ) -> LoopNest:
     reciprocals = by_reciprocal(device.profile)
     behind = group.epilogue

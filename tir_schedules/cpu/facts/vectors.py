@@ -6,7 +6,7 @@ import functools
 import math
 
 from ...analysis.iteration_space import Access, Atom, Node
-from ...device import Device
+from ...device import CpuDevice
 from ...kernel_ir.expr import dtype_bytes
 from .shapes import SHAPES
 
@@ -54,7 +54,7 @@ def _preference(stride: int | None) -> float:
     return 0.1 if stride == 0 else -0.7
 
 
-def lanes_for(nodes: list[Node], extent: int, device: Device) -> int:
+def lanes_for(nodes: list[Node], extent: int, device: CpuDevice) -> int:
     """Return a power of two of lanes: some registers' worth, fewer on a short axis."""
     widest = max(
         dtype_bytes(t)
@@ -76,7 +76,7 @@ def halves(extent: int) -> list[int]:
     return [1 << bit for bit in bits if extent >> bit & 1]
 
 
-def _long_chains(nodes: list[Node], device: Device) -> bool:
+def _long_chains(nodes: list[Node], device: CpuDevice) -> bool:
     """Return whether the nest is polynomials out of cache, which more registers overlap better.
 
     Reductions pay for more lanes in folding them, and from main memory eight registers a strip were

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ...device import Device
+from ...device import CpuDevice
 from ...kernel_ir.expr import dtype_bytes
 from ..cost.levels import level_of
 from ..cost.streaming_latency import estimate_any
@@ -21,7 +21,7 @@ _LEVELS = ("L1", "L2", "L3", "memory")
 Feature = Iterator[tuple[str, float]]
 
 
-def features(plan: Plan, device: Device) -> dict[str, float]:
+def features(plan: Plan, device: CpuDevice) -> dict[str, float]:
     """Return the numbers of a plan by their names."""
     found = [*_of_kernel(plan, device), *_of_estimate(plan, device), *_of_plan(plan, device)]
     if plan.streaming is not None:
@@ -33,7 +33,7 @@ def features(plan: Plan, device: Device) -> dict[str, float]:
     return dict(found)
 
 
-def predicted_ns(plan: Plan, device: Device) -> float:
+def predicted_ns(plan: Plan, device: CpuDevice) -> float:
     """Return what a call of the plan's kernel takes by the evaluator."""
     return estimate_any(plan, device).total
 
@@ -42,7 +42,7 @@ def _log(value: float) -> float:
     return math.log2(max(value, 1.0))
 
 
-def _of_kernel(plan: Plan, device: Device) -> Feature:
+def _of_kernel(plan: Plan, device: CpuDevice) -> Feature:
     kernel = plan.kernel
     nbytes = sum(tensor.bytes for tensor in kernel.touched)
     domains = [stage.domain for stage in kernel.stages]
@@ -62,7 +62,7 @@ def _of_kernel(plan: Plan, device: Device) -> Feature:
     yield "threads", device.threads
 
 
-def _of_estimate(plan: Plan, device: Device) -> Feature:
+def _of_estimate(plan: Plan, device: CpuDevice) -> Feature:
     told = estimate_any(plan, device)
     yield "predicted", _log(told.total)
     yield "compute", _log(told.compute)
@@ -71,7 +71,7 @@ def _of_estimate(plan: Plan, device: Device) -> Feature:
     yield "regions", told.regions / max(told.total, 1.0)
 
 
-def _of_plan(plan: Plan, device: Device) -> Feature:
+def _of_plan(plan: Plan, device: CpuDevice) -> Feature:
     tiles = [phase.tiles() for phase in plan.phases if not phase.combine]
     yield "parallel", plan.parallel
     yield "tasks", _log(plan.tasks)

@@ -17,6 +17,7 @@ from ..plan.kernel_plan import Phase, Plan
 from ..plan.nest import HeldKey, Nest, held_key
 from .assumed import ASSUMED
 from .occupancy import resident_threads
+from .unplanned import point_instructions
 
 
 def estimate(plan: Plan, device: CudaDevice) -> float:
@@ -170,8 +171,7 @@ def _instructions(nest: Nest, phase: Phase) -> float:
         if is_tiled(node.stage):
             work += width * ASSUMED.term
             continue
-        point = 2 + node.stage.light + ASSUMED.expensive * node.stage.expensive
-        work += width * point + 2 * len(node.reads)
+        work += width * point_instructions(node.stage) + 2 * len(node.reads)
     return trips * work * -(-phase.threads // WARP)
 
 

@@ -17,6 +17,7 @@ from ..facts.reading import Reading
 from ..facts.tiles import is_tiled
 from ..legal.phase import build_phase
 from ..plan.decisions import Decisions, PartDecisions, PhaseDecisions
+from ..plan.kernel_plan import Phase
 from .candidates import candidates
 from .counts import part_counts
 from .numbered import Numbers
@@ -34,10 +35,8 @@ class Choice:
 
 def default_decisions(reading: Reading, device: CudaDevice) -> Decisions | str:
     """Return what the cost model decides for a kernel on a GPU, or why it declines."""
-    if reading.has_ways:
-        return "a kernel of two ways is not planned on a GPU"
-    if any(is_large_contraction(s) and not is_tiled(s) for s in reading.space().kernel.stages):
-        return "a product whose operands are no tiles is not planned on a GPU"
+    if (reason := _unread(reading)) is not None:
+        return reason
     whole = cheapest(reading.space(), (), device)
     found = [] if isinstance(whole, str) else [whole]
     if not found or found[0].blocks < BLOCKS.few * device.sms:
@@ -46,6 +45,41 @@ def default_decisions(reading: Reading, device: CudaDevice) -> Decisions | str:
             made = cheapest(reading.space(parts), parts, device, limit)
             found += [] if isinstance(made, str) else [made]
     return min(found, key=lambda choice: choice.ns).decisions if found else whole
+
+
+def refuse(reading: Reading, device: CudaDevice) -> str | None:
+    """Return why `default_decisions` declines, or None: the first way will do."""
+    if (reason := _unread(reading)) is not None:
+        return reason
+    reason = _without_way(reading.space(), device)
+    if reason is None:
+        return None
+    parts = part_counts(reading, device)
+    able = any(_without_way(reading.space(each), device) is None for each in parts)
+    return None if able else reason
+
+
+def _unread(reading: Reading) -> str | None:
+    """Return what of a kernel no way is known for."""
+    if reading.has_ways:
+        return "a kernel of two ways is not planned on a GPU"
+    if any(is_large_contraction(s) and not is_tiled(s) for s in reading.space().kernel.stages):
+        return "a product whose operands are no tiles is not planned on a GPU"
+    return None
+
+
+def _without_way(space: Space, device: CudaDevice) -> str | None:
+    """Return why a launch has no way to run, or None if all have one."""
+    for nodes in launches_of(space):
+        reason = "it has no points"
+        for decided in candidates(space_of(space, nodes), Numbers(space)):
+            built = _built(space, decided, device)
+            if not isinstance(built, str):
+                break
+            reason = built
+        else:
+            return reason
+    return None
 
 
 def cheapest(
@@ -94,11 +128,17 @@ def _ways(space: Space, nodes: list[Node], device: CudaDevice) -> tuple[list[_Wa
     """Return the ways that a launch may run, and why the last of the others can't."""
     found, reason = [], "it has no points"
     for decided in candidates(space_of(space, nodes), Numbers(space)):
-        phase = build_phase(space, decided, device)
-        if isinstance(phase, str):
-            reason = phase
-        elif registers_of(phase) > BLOCKS.words + ASSUMED.addresses:
-            reason = f"a thread would need about {registers_of(phase)} registers"
+        built = _built(space, decided, device)
+        if isinstance(built, str):
+            reason = built
         else:
-            found.append(_Way(decided, launch_ns(phase, device), phase.blocks))
+            found.append(_Way(decided, launch_ns(built, device), built.blocks))
     return found, reason
+
+
+def _built(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase | str:
+    """Return a launch of decisions, or why it can't run or does not fit into registers."""
+    phase = build_phase(space, decided, device)
+    if isinstance(phase, str) or registers_of(phase) <= BLOCKS.words + ASSUMED.addresses:
+        return phase
+    return f"a thread would need about {registers_of(phase)} registers"

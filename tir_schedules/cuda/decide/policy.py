@@ -21,6 +21,8 @@ class BlockPolicy:
     fewer than `few` blocks a multiprocessor: as many as give `waves` of blocks of `share` results,
     of a product `product_share`. An axis of `long_axis` positions is cut, before shorter ones.
     Parts are whole numbers of `vector`, of a product `terms`.
+
+    A kernel has up to `stages`: planning takes longer than they gain.
     """
 
     threads: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
@@ -66,6 +68,8 @@ class BlockPolicy:
     long_axis: int = 128
     vector: int = 4
     terms: int = 64
+
+    stages: int = 48
 
 
 BLOCKS = BlockPolicy()

@@ -9,7 +9,7 @@ from ...device.cuda import CudaDevice
 from ..facts.reading import Reading
 from ..plan.decisions import Decisions
 from ..plan.kernel_plan import Phase, Plan
-from .phase import Illegal, phase_of, picked
+from .phase import Illegal, phase_of, picked, refuse_order
 
 
 def build_plan(reading: Reading, decisions: Decisions, device: CudaDevice) -> Plan | str:
@@ -40,7 +40,4 @@ def _refuse_order(space: Space, phases: Sequence[Phase]) -> None:
     order = [node for phase in phases for nest in phase.nests for node in nest.nodes]
     if sorted(map(space.nodes.index, order)) != list(range(len(space.nodes))):
         raise Illegal("each stage is in one nest")
-    place = {node: at for at, node in enumerate(order)}
-    for edge in space.edges:
-        if place[edge.producer] > place[edge.consumer]:
-            raise Illegal(f"{edge.consumer.stage.name} is before what it reads")
+    refuse_order(space, order)

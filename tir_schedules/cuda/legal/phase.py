@@ -64,6 +64,7 @@ def phase_of(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase
     for nest in nests:
         _refuse_nest(nest)
     draft = Phase(own, axes, nests, threads)
+    refuse_order(own, [node for nest in nests for node in nest.nodes])
     _refuse_steps(draft)
     for nest in nests:
         if nest.warps is not None:
@@ -197,6 +198,14 @@ def _refuse_steps(phase: Phase) -> None:
             raise Illegal(f"{reader.stage.name} reads what is there for a step only")
         if any(axis.has(atom) for atom in edge.unaligned & set(made.atoms)):
             raise Illegal(f"{reader.stage.name} reads other steps of {made.stage.name}")
+
+
+def refuse_order(space: Space, order: Sequence[Node]) -> None:
+    """Check that each node is made behind what it reads. Raises: Illegal."""
+    place = {node: at for at, node in enumerate(order)}
+    for edge in space.edges:
+        if place[edge.producer] > place[edge.consumer]:
+            raise Illegal(f"{edge.consumer.stage.name} is before what it reads")
 
 
 def _refuse_ahead(phase: Phase) -> None:

@@ -12,11 +12,11 @@ from support.kernels import stitch_case as sc
 from support.kernels.scheduled import run as run_on_cpu
 from support.kernels.scheduled import scheduled
 from support.simt.simulator import Launches, launches
-from tir_schedules.cpu.template import read
 from tir_schedules.cuda import template
 from tir_schedules.cuda.plan.decisions import Decisions
 from tir_schedules.cuda.plan.kernel_plan import Plan
 from tir_schedules.device.cuda import CudaDevice
+from tir_schedules.kernel_ir.parse import read
 from tir_schedules.kernel_ir.stage import Kernel
 
 H200 = CudaDevice.of(Target({"kind": "cuda", "arch": "sm_90"}, host={"kind": "llvm"}))

@@ -22,7 +22,7 @@ from tir_schedules.cpu.facts.reading import reading_of
 from tir_schedules.cpu.plan.decisions import Decisions
 from tir_schedules.cpu.plan.forms import forms
 from tir_schedules.decisions import from_json, to_json
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tir_schedules.kernel_ir.stage import Kernel
 
 TRIES = 6  # of a kernel, until decisions are legal
@@ -46,7 +46,7 @@ def random_decisions(rng: Random, drawn: Drawn) -> Iterator[None]:
     """Decide at random for each kernel that is scheduled, by what goes through JSON and back."""
     usual = template.default_decisions
 
-    def decide(kernel: Kernel, device: Device) -> Decisions | str:
+    def decide(kernel: Kernel, device: CpuDevice) -> Decisions | str:
         reading = reading_of(kernel)
         for _ in range(TRIES):
             space = variant_space(reading, device, rng.choice(forms()))

@@ -14,7 +14,7 @@ from unittest import mock
 
 from tvm.target import Target
 
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tir_schedules.device.profile import Profile, default_profile
 from tir_schedules.device.profile.thresholds import Thresholds
 
@@ -23,15 +23,15 @@ L1_BYTES, L2_BYTES = (2 << 10, 32 << 10), (4 << 10, 16 << 10, 64 << 10, 256 << 1
 KIB = 1 << 10
 
 
-def random_device(rng: Random, threads: int = 2, vector_bytes: int | None = None) -> Device:
+def random_device(rng: Random, threads: int = 2, vector_bytes: int | None = None) -> CpuDevice:
     """Return a device with the caches, costs and thresholds of none."""
     width = vector_bytes or rng.choice((64, 64, 32, 16))
     l2 = rng.choice(L2_BYTES)
     l1, l3 = min(l2, rng.choice(L1_BYTES)), max(4 * l2, rng.choice((64 * KIB, 8192 * KIB)))
-    return Device("none", threads, l1, l2, l3, width, _profile(rng, width))
+    return CpuDevice("none", threads, l1, l2, l3, width, _profile(rng, width))
 
 
-def small_device(threads: int = 2, vector_bytes: int = 64, **thresholds: int) -> Device:
+def small_device(threads: int = 2, vector_bytes: int = 64, **thresholds: int) -> CpuDevice:
     """Return a device on which any work is worth cutting, with these thresholds."""
     profile = default_profile(MCPUS[0], vector_bytes)
     turns = {"cut_regions": 1, "spread_regions": 1, "tile_regions": 1, **thresholds}
@@ -39,19 +39,19 @@ def small_device(threads: int = 2, vector_bytes: int = 64, **thresholds: int) ->
     profile = dataclasses.replace(
         profile, thresholds=changed, region_ns={2: 0.5}, barrier_ns={2: 0.25}
     )
-    return Device("none", threads, 32 * KIB, 1024 * KIB, 8192 * KIB, vector_bytes, profile)
+    return CpuDevice("none", threads, 32 * KIB, 1024 * KIB, 8192 * KIB, vector_bytes, profile)
 
 
 @contextmanager
-def on_device(device: Device) -> Iterator[None]:
+def on_device(device: CpuDevice) -> Iterator[None]:
     """Compile for that device, whatever the target says of itself."""
 
-    def detect(cls: type, target: Target, threads=None, profile=None) -> Device:
+    def detect(cls: type, target: Target, threads=None, profile=None) -> CpuDevice:
         del cls, profile
         mcpu = str(target.export().get("mcpu") or "generic")
         return dataclasses.replace(device, mcpu=mcpu, threads=threads or device.threads)
 
-    with mock.patch.object(Device, "detect", classmethod(detect)):
+    with mock.patch.object(CpuDevice, "detect", classmethod(detect)):
         yield
 
 

@@ -8,14 +8,14 @@ import onnx.parser
 from tvm import tirx
 
 from tir_schedules import apply
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tir_schedules.device.profile import default_profile
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 
 KIB = 1 << 10
 # The caches of no machine: small tensors stream past them.
-DEVICE = Device("none", 2, 8 * KIB, 64 * KIB, 256 * KIB, 64, default_profile("znver4", 64))
+DEVICE = CpuDevice("none", 2, 8 * KIB, 64 * KIB, 256 * KIB, 64, default_profile("znver4", 64))
 
 _MODELS = {
     "norm": "(float[512, 768] x) => (float[512, 768] y) { m = ReduceMean<axes=[-1]>(x)"
@@ -65,7 +65,7 @@ def kernels(name: str) -> list[tirx.PrimFunc]:
     """Return the kernels of a model as they are before they are scheduled."""
     found: list[tirx.PrimFunc] = []
 
-    def keep(func: tirx.PrimFunc, device: Device) -> str:
+    def keep(func: tirx.PrimFunc, device: CpuDevice) -> str:
         found.append(func)
         return "it is looked at only"
 

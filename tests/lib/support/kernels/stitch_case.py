@@ -17,7 +17,7 @@ from zoo.reductions import default_group
 
 from relay_passes.policy import FusionPolicy, Policy
 from support.kernels.tir import assert_stitched
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tvm_stitch import targets
 from tvm_stitch.build import Request, build, lower
 from tvm_stitch.runtime.model import Model
@@ -135,8 +135,8 @@ def lowered(model: object, threads: int = 2, **keywords: object) -> IRModule:
     return lower(Request(model, threads=threads, **keywords)).mod
 
 
-def device(threads: int = 2) -> Device:
-    return Device.detect(targets.resolve("x86", threads), threads)
+def device(threads: int = 2) -> CpuDevice:
+    return CpuDevice.detect(targets.resolve("x86", threads), threads)
 
 
 # Numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tvm
 from tvm.ir import IRModule
 from tvm.relax.transform import (
     AnnotateTIROpPattern,
@@ -19,10 +20,12 @@ FRONT = (LegalizeOps, AnnotateTIROpPattern, FoldConstant)
 BACK = (FuseOps, FuseTIR)
 
 
-def stitched(mod: IRModule, *, schedule: bool = True) -> IRModule:
+def stitched(
+    mod: IRModule, *, schedule: bool = True, target: tvm.target.Target | None = None
+) -> IRModule:
     """Run the passes as the design's example does."""
     passes = [*(p() for p in FRONT), relay.transform.StitchOps(), *(p() for p in BACK)]
     if schedule:
         passes.append(tir_schedules.ApplyStitchSchedules())
-    with rm.cpu():
+    with target or rm.cpu():
         return relay.transform.Sequential(passes)(mod)

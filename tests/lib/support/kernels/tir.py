@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from tvm import ir, tirx
 
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 
 CROSSING_BYTES = 64 << 10  # what may cross a barrier: row statistics and partial sums
 
@@ -86,7 +86,7 @@ def _elements(buffer: ir.Var) -> int:
     return math.prod(int(d) for d in buffer.ty.shape)
 
 
-def assert_stitched(func: tirx.PrimFunc, cpu: Device) -> None:
+def assert_stitched(func: tirx.PrimFunc, cpu: CpuDevice) -> None:
     """Assert both clauses of the definition of a stitched kernel, on its TensorIR.
 
     One outermost nest or one launch point (a kernel too small to be parallel may be one tile with
@@ -98,7 +98,7 @@ def assert_stitched(func: tirx.PrimFunc, cpu: Device) -> None:
         _assert_way(body, func, cpu)
 
 
-def _assert_way(body: tirx.Stmt, func: tirx.PrimFunc, cpu: Device) -> None:
+def _assert_way(body: tirx.Stmt, func: tirx.PrimFunc, cpu: CpuDevice) -> None:
     found = regions(body)
     assert len(found) <= 1, f"{len(found)} parallel regions"
     if found:

@@ -19,7 +19,7 @@ from support.random_graphs.graphs import Graph
 from support.random_graphs.plans import RandomPlanner
 from support.random_graphs.values import Value
 from tir_schedules.cpu.decide import planner
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tvm_stitch import pipeline, targets
 from tvm_stitch.frontend import import_model
 
@@ -73,9 +73,9 @@ def describe(graph: Graph) -> str:
 @contextmanager
 def random_plans(seed: int) -> Iterator[list[FusionPlan]]:
     """Compile with random legal plans instead of the planner's; yield the plans that were made."""
-    planner = RandomPlanner(Device.detect(targets.resolve("x86", 2), 2), random.Random(seed))
+    planner = RandomPlanner(CpuDevice.detect(targets.resolve("x86", 2), 2), random.Random(seed))
 
-    def stitch(device: Device, *_: object) -> StitchOps:
+    def stitch(device: CpuDevice, *_: object) -> StitchOps:
         return StitchOps(device, planner=planner)
 
     with mock.patch.object(pipeline, "StitchOps", stitch):

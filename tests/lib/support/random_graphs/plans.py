@@ -10,7 +10,7 @@ from relay_passes.explorer.kernels import Kernels
 from relay_passes.graph.fusion_plan import FusionPlan, execution_order
 from relay_passes.graph.group import Group
 from relay_passes.graph.op_graph import OpGraph
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 
 TRIES = (0.3, 3.0)  # a unit, at least and at most: pairs that are tried
 
@@ -18,7 +18,7 @@ TRIES = (0.3, 3.0)  # a unit, at least and at most: pairs that are tried
 class RandomPlanner:
     """Joins pairs of kernels, half of them along an edge, that the acceptance test takes."""
 
-    def __init__(self, device: Device, rng: random.Random) -> None:
+    def __init__(self, device: CpuDevice, rng: random.Random) -> None:
         self._device, self._rng = device, rng
         self.plans: list[FusionPlan] = []
 

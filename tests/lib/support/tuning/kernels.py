@@ -8,13 +8,13 @@ from tvm import te, tirx, topi
 from tvm.target import Target
 
 from tir_schedules.backend import device_of
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tvm_stitch import targets
 
 TARGET: Target = targets.resolve("x86", 2)
 
 
-def device(threads: int = 2) -> Device:
+def device(threads: int = 2) -> CpuDevice:
     return device_of(TARGET, threads)
 
 

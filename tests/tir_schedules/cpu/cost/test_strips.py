@@ -14,7 +14,7 @@ from tir_schedules.cpu.accept.acceptance import refuse_plan
 from tir_schedules.cpu.cost import latency, strips
 from tir_schedules.cpu.plan.kernel_plan import Plan
 from tir_schedules.default_plan import plan_prim_func
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tir_schedules.device.profile import default_profile
 
 DEVICE = replace(sc.device(2), l2_bytes=1 << 20)
@@ -46,7 +46,7 @@ def multiples(count: int, rows: int, columns: int) -> tirx.PrimFunc:
     return te.create_prim_func([x, *map(times, range(count))])
 
 
-def planned(kernel: tirx.PrimFunc, device: Device = DEVICE) -> Plan:
+def planned(kernel: tirx.PrimFunc, device: CpuDevice = DEVICE) -> Plan:
     plan = plan_prim_func(kernel, device)
     assert not isinstance(plan, str), plan
     return plan
@@ -140,7 +140,7 @@ def test_a_tensor_that_fits_the_cache_is_not_charged_for_strips():
     assert strips.slowdown(access, node, (column,), {column: 32}, roomy) == 1
 
 
-def with_thresholds(**changed: int) -> Device:
+def with_thresholds(**changed: int) -> CpuDevice:
     profile = DEVICE.profile
     return replace(
         DEVICE, profile=replace(profile, thresholds=replace(profile.thresholds, **changed))

@@ -9,8 +9,8 @@ from support.kernels import stitch_case
 from tir_schedules.cpu.decide.tiles.tiling import choose_tiling
 from tir_schedules.cpu.facts.reading import reading_of
 from tir_schedules.cpu.plan.kernel_plan import Plan
-from tir_schedules.cpu.template import read
 from tir_schedules.default_plan import plan_prim_func
+from tir_schedules.kernel_ir.parse import read
 
 IMAGES, PIXELS, DEPTH, PANELS, LANES = 3, 56, 48, 4, 16
 

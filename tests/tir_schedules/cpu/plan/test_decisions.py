@@ -27,6 +27,7 @@ from tir_schedules.decisions import (
     variant,
     with_knob,
 )
+from tir_schedules.kernel_ir.parse import read
 from tir_schedules.kernel_ir.stage import Kernel
 
 
@@ -39,18 +40,18 @@ def emitted(func: tirx.PrimFunc, kernel: Kernel, decisions: Decisions) -> str | 
 @pytest.mark.parametrize("name", dk.NAMES)
 def test_what_goes_through_json_makes_the_same_kernel(name):
     for func in dk.kernels(name):
-        kernel = template.read(func)
+        kernel = read(func)
         decided = template.default_decisions(kernel, dk.DEVICE)
         again = from_json(Decisions, to_json(decided))
         assert again == decided
-        other = template.read(func)  # numbers are of the kernel, not of what was read of it once
+        other = read(func)  # numbers are of the kernel, not of what was read of it once
         assert emitted(func, other, again) == emitted(func, kernel, decided)
 
 
 @pytest.mark.parametrize("name", dk.NAMES)
 def test_each_variant_is_legal_and_has_what_is_decided_among_its_candidates(name):
     for func in dk.kernels(name):
-        kernel = template.read(func)
+        kernel = read(func)
         space = template.decision_space(kernel, dk.DEVICE)
         decided = template.default_decisions(kernel, dk.DEVICE)
         assert space.variants[0].default == decided
@@ -80,7 +81,7 @@ def test_each_knob_changes_what_is_emitted():
     left = set().union(*map(knob_names, kinds))
     for name in dk.NAMES:
         for func in dk.kernels(name):
-            kernel = template.read(func)
+            kernel = read(func)
             for space in template.decision_space(kernel, dk.DEVICE).variants:
                 usual = None
                 for knob in space.knobs:
@@ -111,7 +112,7 @@ def test_random_decisions_are_drawn():
 
 def decided(name: str) -> tuple[Kernel, Decisions]:
     (func,) = dk.kernels(name)
-    kernel = template.read(func)
+    kernel = read(func)
     return kernel, template.default_decisions(kernel, dk.DEVICE)
 
 
@@ -162,7 +163,7 @@ def test_what_can_not_be_done_has_a_reason(name, change, reason):
 def test_keys_that_are_transposed_have_panels_of_two_lanes_or_more():
     spaces = [
         (kernel, space)
-        for kernel in map(template.read, dk.kernels("turned"))
+        for kernel in map(read, dk.kernels("turned"))
         for space in template.decision_space(kernel, dk.DEVICE).variants
         if space.default.attention is not None
     ]

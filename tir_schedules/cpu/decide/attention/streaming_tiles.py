@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ....device import Device
+from ....device import CpuDevice
 from ....kernel_ir.expr import dtype_bytes
 from ....patterns.attention_masks import why_none_hidden
 from ....patterns.match_attention import Attention
@@ -17,7 +17,7 @@ from ...plan.streaming_attention import StreamingAttention
 from ..products.row_blocks import block_cost
 
 
-def streaming_tiles(at: Attention, device: Device) -> StreamingAttention | str:
+def streaming_tiles(at: Attention, device: CpuDevice) -> StreamingAttention | str:
     """Return the tiles of an attention, or why the streaming form does not compute it well."""
     if at.row.extent < SHAPES.waiting_rows:
         return "too few rows for a register tile"
@@ -38,7 +38,7 @@ def streaming_tiles(at: Attention, device: Device) -> StreamingAttention | str:
     return form
 
 
-def _rows(at: Attention, device: Device) -> tuple[int, int]:
+def _rows(at: Attention, device: CpuDevice) -> tuple[int, int]:
     """Return the rows of a register tile and the blocks of these in a tile.
 
     Rows that two tiles have in common are computed twice, keys are packed for each tile. A tile is

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ....analysis.iteration_space import Space
-from ....device import Device
+from ....device import CpuDevice
 from ...facts.products.epilogues import may_follow, values_of_rows
 from ...plan.kernel_plan import LoopNest, Phase
 from .row_blocks import rows_of
 
 
 def with_epilogues(
-    groups: Sequence[LoopNest], space: Space, phase: Phase, device: Device
+    groups: Sequence[LoopNest], space: Space, phase: Phase, device: CpuDevice
 ) -> tuple[LoopNest, ...]:
     """Return loop nests in order, what may stand behind a register tile's sum behind it."""
     out: list[LoopNest] = []
@@ -25,7 +25,7 @@ def with_epilogues(
     return tuple(out)
 
 
-def _with_epilogue(tile: LoopNest, epilogue: LoopNest, phase: Phase, device: Device) -> LoopNest:
+def _with_epilogue(tile: LoopNest, epilogue: LoopNest, phase: Phase, device: CpuDevice) -> LoopNest:
     """Return a register tile with an epilogue; what that reads of a row takes registers too."""
     row, lane = tile.dims[tile.strip_level - 1], tile.dims[-1]
     if epilogue.dims[-1] is not lane:

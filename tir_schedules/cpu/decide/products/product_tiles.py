@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ....analysis.iteration_space import Access, Atom
-from ....device import Device
+from ....device import CpuDevice
 from ....kernel_ir.expr import dtype_bytes
 from ...cost.budget import BUDGET
 from ...facts.products.register_file import LANE_REGISTERS, most_rows
@@ -14,7 +14,7 @@ from ...facts.shapes import SHAPES
 from .row_blocks import even_chunk, evenest, registers_across, row_chunk, rows_of, sizes_of
 
 
-def depth_block(depth: int, rows: int, lanes: int, device: Device) -> int:
+def depth_block(depth: int, rows: int, lanes: int, device: CpuDevice) -> int:
     """Return over how much of its depth a product goes at a time: all of it while panels fit L2.
 
     Panels of up to a quarter of L2 leave room for the next one; blocks of those that are larger are
@@ -29,7 +29,7 @@ def depth_block(depth: int, rows: int, lanes: int, device: Device) -> int:
 
 
 def tile_atoms(
-    tile: RegisterTile, common: list[Atom], device: Device
+    tile: RegisterTile, common: list[Atom], device: CpuDevice
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
     """Return tile atoms and chunks: what stays in L2 outside, what is streamed past it inside.
 
@@ -73,12 +73,12 @@ def tile_atoms(
     return (*unknown, *batch, *stays), chunks
 
 
-def _fits(operand: Access, device: Device) -> bool:
+def _fits(operand: Access, device: CpuDevice) -> bool:
     """Return whether an operand stays in L2, whatever streams past it."""
     return operand.tensor.bytes <= device.l2_bytes // BUDGET.operand
 
 
-def _registers(tile: RegisterTile, device: Device) -> int:
+def _registers(tile: RegisterTile, device: CpuDevice) -> int:
     if tile.whole_row:
         return LANE_REGISTERS
     apart = abs(tile.moving.stride(tile.row) or 0)
@@ -90,19 +90,19 @@ def _count(atoms: list[Atom], chunks: dict[Atom, int]) -> int:
     return math.prod(-(-a.extent // chunks.get(a, 1)) for a in atoms)
 
 
-def _passing(nbytes: int, tiles: int, device: Device) -> int:
+def _passing(nbytes: int, tiles: int, device: CpuDevice) -> int:
     """Return the bytes that come to a core if each of so many tiles reads an operand whole."""
     return nbytes if nbytes <= device.l2_bytes // BUDGET.operand else nbytes * tiles
 
 
-def _rows_outside(tile: RegisterTile, common: list[Atom], device: Device) -> bool:
+def _rows_outside(tile: RegisterTile, common: list[Atom], device: CpuDevice) -> bool:
     """Return whether threads share out the rows: of the larger operand, all weights in L2."""
     apart = math.prod(a.extent for a in common if a in tile.batch)
     moving, weight = (a.tensor.bytes // apart for a in (tile.moving, tile.weight))
     return moving > weight and weight <= device.l2_bytes // BUDGET.operand
 
 
-def _lane_chunk(tile: RegisterTile, others: int, device: Device) -> int:
+def _lane_chunk(tile: RegisterTile, others: int, device: CpuDevice) -> int:
     """Return some strips of lanes, the last ones no fewer than a strip.
 
     Of panels they are few, for one stays in L1. An operand as it came has lines to read and to
@@ -121,7 +121,7 @@ def _lane_chunk(tile: RegisterTile, others: int, device: Device) -> int:
 
 
 def _strips_of_lanes(
-    tile: RegisterTile, common: list[Atom], device: Device
+    tile: RegisterTile, common: list[Atom], device: CpuDevice
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
     """Return tiles of some strips of lanes, where other nodes make the operand along them."""
     if tile.lane not in common:
@@ -136,7 +136,7 @@ def _strips_of_lanes(
 
 
 def _whole_lanes(
-    tile: RegisterTile, rows: int, common: list[Atom], device: Device
+    tile: RegisterTile, rows: int, common: list[Atom], device: CpuDevice
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]]:
     """Return tiles of about `few_row_blocks` blocks, fewer if more tiles or smaller ones help."""
     others = [a for a in common if a is not tile.row]

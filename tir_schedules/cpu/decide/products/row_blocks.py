@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from ....device import PAGE_BYTES, Device
+from ....device import PAGE_BYTES, CpuDevice
 from ....kernel_ir.expr import dtype_bytes
 from ...facts.products.register_file import LANE_REGISTERS, MOST_ROWS, most_rows
 from ...facts.shapes import SHAPES
@@ -15,7 +15,7 @@ from ...facts.shapes import SHAPES
 
 def rows_of(
     extent: int,
-    device: Device,
+    device: CpuDevice,
     beside: int = 0,
     spans: Sequence[range] | None = None,
     registers: int = LANE_REGISTERS,
@@ -51,7 +51,7 @@ def block_cost(rows: int) -> float:
     return max(rows, SHAPES.waiting_rows) + SHAPES.starting_rows
 
 
-def collide(rows: int, apart: int, device: Device) -> bool:
+def collide(rows: int, apart: int, device: CpuDevice) -> bool:
     """Return whether a line of each row does not fit in L1, and costs: rows `apart` bytes."""
     if apart == 0 or device.profile.aliasing_ns <= 0:
         return False
@@ -59,12 +59,12 @@ def collide(rows: int, apart: int, device: Device) -> bool:
     return -(-rows // places) > device.l1_bytes // PAGE_BYTES
 
 
-def wide_lanes(dtype: str, device: Device) -> int:
+def wide_lanes(dtype: str, device: CpuDevice) -> int:
     """Return the lanes of a register tile of few and wide rows."""
     return SHAPES.wide_registers * device.vector_bytes // dtype_bytes(dtype)
 
 
-def registers_across(rows: int, apart: int, columns: int, dtype: str, device: Device) -> int:
+def registers_across(rows: int, apart: int, columns: int, dtype: str, device: CpuDevice) -> int:
     """Return how many registers a row of a register tile should be wide.
 
     More than usual if rows `apart` elements collide, fewer do not, and the columns fill them.
@@ -78,7 +78,7 @@ def registers_across(rows: int, apart: int, columns: int, dtype: str, device: De
     return LANE_REGISTERS if collide(wide, step, device) else SHAPES.wide_registers
 
 
-def row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) -> int:
+def row_chunk(extent: int, rows: int, others: int, few: bool, device: CpuDevice) -> int:
     """Return the rows of a tile: some blocks, of `few` tiles as many as leave no thread idle.
 
     Threads get the tiles in order, `others` of each chunk, so that the larger ones are one
@@ -101,7 +101,7 @@ def row_chunk(extent: int, rows: int, others: int, few: bool, device: Device) ->
     return -(-blocks // chunks) * rows
 
 
-def even_chunk(extent: int, chunk: int, others: int, device: Device) -> int:
+def even_chunk(extent: int, chunk: int, others: int, device: CpuDevice) -> int:
     """Return about so many rows of a tile, but so that threads have even shares.
 
     `others` tiles of each chunk follow each other: threads get chunks, and parts of one.
@@ -121,7 +121,7 @@ def even_chunk(extent: int, chunk: int, others: int, device: Device) -> int:
 
 
 def evenest(
-    extent: int, chunk: int, rows: int, lanes: Sequence[int], device: Device
+    extent: int, chunk: int, rows: int, lanes: Sequence[int], device: CpuDevice
 ) -> tuple[bool, int]:
     """Return whether chunks of rows go outside those of `lanes`, and their size.
 
@@ -151,7 +151,7 @@ def sizes_of(extent: int, chunk: int) -> list[int]:
     return [min(chunk, extent - start) for start in range(0, extent, chunk)]
 
 
-def _largest_share(costs: Sequence[float], device: Device) -> float:
+def _largest_share(costs: Sequence[float], device: CpuDevice) -> float:
     """Return the largest sum of a thread's: they get equal counts of tiles, in order."""
     share = -(-len(costs) // device.threads)
     return max(sum(costs[at : at + share]) for at in range(0, len(costs), share))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from ....analysis.iteration_space import Atom, Node
-from ....device import Device
+from ....device import CpuDevice
 from ....kernel_ir.expr import dtype_bytes
 from ...cost.budget import BUDGET
 from ...facts.products.row_chains import row_chain
@@ -18,7 +18,7 @@ from ...facts.shapes import SHAPES
 
 
 def even_rows(
-    nodes: Sequence[Node], common: Sequence[Atom], device: Device
+    nodes: Sequence[Node], common: Sequence[Atom], device: CpuDevice
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
     """Return the tiles of a chain: as large as the cache allows, as many for each thread.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....device import Device
+from ....device import CpuDevice
 from ....kernel_ir.expr import dtype_bytes
 from ...facts.padding import bounds_of
 from ...facts.products.epilogues import values_of_rows
@@ -22,7 +22,7 @@ from ...plan.kernel_plan import LoopNest, Phase
 from .row_blocks import collide, registers_across, rows_of, wide_lanes
 
 
-def with_rows_apart(group: LoopNest, phase: Phase, device: Device) -> LoopNest:
+def with_rows_apart(group: LoopNest, phase: Phase, device: CpuDevice) -> LoopNest:
     """Return a register tile whose rows do not collide: the same if they don't, or wide, or packed.
 
     Wide are those of whole strips of twice the lanes, without the borders of an image.
@@ -40,7 +40,7 @@ def with_rows_apart(group: LoopNest, phase: Phase, device: Device) -> LoopNest:
     return replace(group, packed=load) if packs else group
 
 
-def _wide(group: LoopNest, phase: Phase, device: Device) -> LoopNest | None:
+def _wide(group: LoopNest, phase: Phase, device: CpuDevice) -> LoopNest | None:
     """Return a register tile of few and wide rows, None if they fill no strips in a tile."""
     (node,), lane = group.nodes, group.dims[-1]
     lanes = wide_lanes(node.stage.value.dtype, device)

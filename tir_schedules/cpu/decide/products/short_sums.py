@@ -12,12 +12,12 @@ import math
 from dataclasses import replace
 
 from ....analysis.iteration_space import Space
-from ....device import Device
+from ....device import CpuDevice
 from ...plan.kernel_plan import LoopNest, Phase
 from .row_blocks import rows_of
 
 
-def with_short_sums(group: LoopNest, space: Space, phase: Phase, device: Device) -> LoopNest:
+def with_short_sums(group: LoopNest, space: Space, phase: Phase, device: CpuDevice) -> LoopNest:
     """Return a register tile of fewer rows if its stores take longer than its sums, else itself."""
     turns = device.profile.thresholds
     if not group.is_product or group.rows <= turns.short_rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....analysis.iteration_space import Atom, Node
-from ....device import Device
+from ....device import CpuDevice
 from ....kernel_ir.expr import dtype_bytes
 from ...facts.products.register_file import REGISTERS
 from ...facts.shapes import SHAPES
@@ -11,7 +11,7 @@ from ...plan.window import Window
 
 
 def window_rows(
-    node: Node, window: Window, lane: Atom, lanes: int, extent: int, device: Device
+    node: Node, window: Window, lane: Atom, lanes: int, extent: int, device: CpuDevice
 ) -> int:
     """Return the rows whose accumulators, with the other operand's taps and a line, fit registers.
 

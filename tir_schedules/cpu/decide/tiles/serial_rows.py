@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ....analysis.iteration_space import Atom, Node, Space
 from ....analysis.kernel_facts import is_large_contraction
-from ....device import Device
+from ....device import CpuDevice
 from ....kernel_ir.expr import dtype_bytes
 from ...cost.budget import BUDGET
 from ...facts.products.register_tile import register_tile
@@ -18,7 +18,7 @@ from ..products.row_blocks import rows_of
 
 
 def serial_rows(
-    nodes: Sequence[Node], tile: Sequence[Atom], space: Space, device: Device
+    nodes: Sequence[Node], tile: Sequence[Atom], space: Space, device: CpuDevice
 ) -> tuple[Atom, int] | None:
     """Return the atom that tiles of these nodes walk and how much of it at a time, None if none.
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ....analysis.iteration_space import Atom, Edge, Node, Space
-from ....device import Device
+from ....device import CpuDevice
 from ....kernel_ir.expr import dtype_bytes
 from ...cost.budget import BUDGET
 from ...facts.products.register_tile import register_tile
@@ -45,7 +45,7 @@ class Tiling:
         return tuple(a for a in self.tile if a is not self.serial_tile_axis)
 
 
-def choose_tiling(nodes: list[Node], space: Space, device: Device, form: Form = USUAL) -> Tiling:
+def choose_tiling(nodes: list[Node], space: Space, device: CpuDevice, form: Form = USUAL) -> Tiling:
     """Return the tiling of a phase of these nodes; it may have a single tile."""
     tiling = _apart(nodes, space, device, form)
     found = None
@@ -59,7 +59,7 @@ def choose_tiling(nodes: list[Node], space: Space, device: Device, form: Form = 
     )
 
 
-def _apart(nodes: list[Node], space: Space, device: Device, form: Form) -> Tiling:
+def _apart(nodes: list[Node], space: Space, device: CpuDevice, form: Form) -> Tiling:
     mine = set(nodes)
     into = (e for n in nodes for e in space.incoming.get(n, ()))
     inner_edges = [e for e in into if e.producer in mine]
@@ -89,7 +89,7 @@ def _apart(nodes: list[Node], space: Space, device: Device, form: Form) -> Tilin
     return tiling
 
 
-def _spatial_tiling(nodes: list[Node], common: list[Atom], lead: Node, device: Device) -> Tiling:
+def _spatial_tiling(nodes: list[Node], common: list[Atom], lead: Node, device: CpuDevice) -> Tiling:
     vector_atoms = {own_vector(n) for n in nodes if n.stage.domain * 4 >= lead.stage.domain}
     chunks: dict[Atom, int] = {}
     read = None
@@ -117,7 +117,7 @@ def _spatial_tiling(nodes: list[Node], common: list[Atom], lead: Node, device: D
     return Tiling(tuple(tile), chunks)
 
 
-def _past_the_store_queue(tiling: Tiling, inner_edges: list[Edge], device: Device) -> Tiling:
+def _past_the_store_queue(tiling: Tiling, inner_edges: list[Edge], device: CpuDevice) -> Tiling:
     """Return the tiling with several tiles as one if loads would wait for the stores of theirs."""
     if not tiling.tile or tiling.tile[-1] in tiling.chunks:
         return tiling
@@ -130,7 +130,7 @@ def _past_the_store_queue(tiling: Tiling, inner_edges: list[Edge], device: Devic
     return replace(tiling, chunks=tiling.chunks | {last: count}) if count > 1 else tiling
 
 
-def _window_rows(lead: Node, common: list[Atom], device: Device) -> Atom | None:
+def _window_rows(lead: Node, common: list[Atom], device: CpuDevice) -> Atom | None:
     """Return the atom whose positions share what they read, if there are tiles enough without.
 
     Of a 3x3 window a line serves 1.8 points with stride 1, 1.3 with stride 2: there 112 x 112
@@ -144,7 +144,7 @@ def _window_rows(lead: Node, common: list[Atom], device: Device) -> Atom | None:
     return window.row if others // SHAPES.lane_chunk >= turns.least_tiles else None
 
 
-def _window_chunk(atom: Atom, others: int, lead: Node, device: Device) -> int:
+def _window_chunk(atom: Atom, others: int, lead: Node, device: CpuDevice) -> int:
     """Return lanes whose taps of the other operand stay in L1 along a line.
 
     As few pieces of a line as that: in strips of 512 bytes of 2,304 a 3x3 took 1.2 times as long.
@@ -156,7 +156,7 @@ def _window_chunk(atom: Atom, others: int, lead: Node, device: Device) -> int:
 
 
 def _lane_chunk(
-    atom: Atom, others: int, nodes: list[Node], tile: list[Atom], device: Device
+    atom: Atom, others: int, nodes: list[Node], tile: list[Atom], device: CpuDevice
 ) -> int:
     """Return how much of a contiguous atom stays inside a tile."""
     chunk = atom.extent

@@ -11,7 +11,7 @@ import itertools
 import math
 
 from ....analysis.iteration_space import Atom, Node, Space
-from ....device import Device
+from ....device import CpuDevice
 from ....kernel_ir.expr import dtype_bytes
 from ...cost.budget import BUDGET
 from ...cost.latency import arithmetic_ns, overlapped_ns
@@ -26,7 +26,7 @@ def whole_rows(
     common: list[Atom],
     nodes: list[Node],
     space: Space,
-    device: Device,
+    device: CpuDevice,
 ) -> tuple[tuple[Atom, ...], dict[Atom, int]] | None:
     """Return the tile atoms and chunks that are predicted to take the least time.
 
@@ -49,7 +49,7 @@ def whole_rows(
     return tile, {a: n for a, n in chunks.items() if 1 < n < a.extent}
 
 
-def _parts(panel: Atom | None, device: Device) -> list[int]:
+def _parts(panel: Atom | None, device: CpuDevice) -> list[int]:
     """Return how many panels a tile may have: all, or a thread's share."""
     if panel is None:
         return [1]
@@ -89,7 +89,7 @@ class _Cost:
     """
 
     def __init__(
-        self, product: RegisterTile, nodes: list[Node], space: Space, device: Device
+        self, product: RegisterTile, nodes: list[Node], space: Space, device: CpuDevice
     ) -> None:
         self._weight, self._nodes, self._device = product.weight, nodes, device
         self._arithmetic = [arithmetic_ns((n.stage,), device) for n in nodes]

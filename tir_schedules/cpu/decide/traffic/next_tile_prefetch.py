@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ....device import LINE_BYTES, Device
+from ....device import LINE_BYTES, CpuDevice
 from ....kernel_ir.expr import dtype_bytes
 from ...cost.beyond_cache import streaming_inputs, write_allocated
 from ...cost.limits import tile_limit
@@ -21,7 +21,7 @@ from ...plan.kernel_plan import LoopNest, Phase, Plan
 from ...plan.memory import NextTilePrefetch
 
 
-def next_tile_prefetches(phase: Phase, plan: Plan, device: Device) -> list[NextTilePrefetch]:
+def next_tile_prefetches(phase: Phase, plan: Plan, device: CpuDevice) -> list[NextTilePrefetch]:
     """Return what a phase's `sweeper` fetches of inputs and outputs beyond a core's cache.
 
     The smaller parts first, while two tiles' and the buffers fit that.

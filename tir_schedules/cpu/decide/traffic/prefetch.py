@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 
 from ....analysis.iteration_space import Access
-from ....device import Device
+from ....device import CpuDevice
 from ....device.profile.thresholds import Thresholds
 from ....kernel_ir.expr import Tensor, dtype_bytes
 from ...cost.limits import tile_limit
@@ -30,7 +30,7 @@ def fetches(
     phase: Phase,
     inputs: tuple[Tensor, ...],
     tensors: Sequence[Tensor],
-    device: Device,
+    device: CpuDevice,
 ) -> list[Fetch]:
     """Return what a nest of a phase fetches: `tensors` for the next tile, and its own steps'.
 

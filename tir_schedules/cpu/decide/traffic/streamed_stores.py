@@ -6,12 +6,12 @@ A plain store to memory moves every line twice (read for ownership, write back).
 from __future__ import annotations
 
 from ....analysis.iteration_space import Node, Space
-from ....device import LINE_BYTES, Device
+from ....device import LINE_BYTES, CpuDevice
 from ....kernel_ir.expr import Tensor, dtype_bytes
 from ...facts.memory.streamed_stores import may_stream
 
 
-def streamed_results(space: Space, device: Device) -> tuple[Tensor, ...]:
+def streamed_results(space: Space, device: CpuDevice) -> tuple[Tensor, ...]:
     """Return the outputs that no cache will hold and that the kernel does not read again.
 
     Those larger than L3, and of a share of it where they do not stay there: what the kernel moves

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....device import Device
+from ....device import CpuDevice
 
 # Rows of a register tile: 28 accumulators of 32 registers (AVX-512), 12 of 16 otherwise.
 _ROWS = {64: 14, 32: 6, 16: 6}
@@ -11,7 +11,7 @@ REGISTERS = {64: 32, 32: 16, 16: 16}
 LANE_REGISTERS = 2
 
 
-def most_rows(device: Device, beside: int = 0, across: int = LANE_REGISTERS) -> int:
+def most_rows(device: CpuDevice, beside: int = 0, across: int = LANE_REGISTERS) -> int:
     """Return the rows of a register tile that registers hold, with `beside` more for each row.
 
     Each is `across` registers wide.

@@ -15,7 +15,7 @@ from ....analysis.coalesce import uses_value
 from ....analysis.iteration_space import Access, Atom, Node
 from ....analysis.kernel_facts import is_contraction
 from ....analysis.limits import LIMITS
-from ....device import Device
+from ....device import CpuDevice
 from ....kernel_ir.expr import dtype_bytes
 from ...plan.kernel_plan import Phase, buffer_atoms
 from ..padding import bounds_of
@@ -114,7 +114,7 @@ def _moves(access: Access, node: Node) -> bool:
     return any(access.stride(a) not in (0, None) for a in node.reduced)
 
 
-def lanes_of(device: Device, extent: int, dtype: str) -> int:
+def lanes_of(device: CpuDevice, extent: int, dtype: str) -> int:
     """Return the lanes of a register tile: two registers, fewer on a short axis."""
     lanes = device.vector_bytes // dtype_bytes(dtype) * LANE_REGISTERS
     while lanes > extent:
@@ -122,7 +122,7 @@ def lanes_of(device: Device, extent: int, dtype: str) -> int:
     return max(1, lanes)
 
 
-def panel_lanes(columns: int, dtype: str, device: Device) -> int | None:
+def panel_lanes(columns: int, dtype: str, device: CpuDevice) -> int | None:
     """Return the columns of a panel, None if there are no whole ones of half a register."""
     lanes = lanes_of(device, columns, dtype)
     while columns % lanes:
