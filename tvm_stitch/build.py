@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import json
 import os
@@ -33,8 +34,15 @@ from tvm_stitch.reports.report import Report
 from tvm_stitch.runtime import cpu_features, library
 from tvm_stitch.runtime.artifact import Meta, Tensor, stored_bytes
 from tvm_stitch.runtime.model import Model
-from tvm_stitch.runtime.weights import constant_outputs, fetch_weights, makes_new_outputs
+from tvm_stitch.runtime.weights import (
+    DEVICE_WEIGHTS,
+    WEIGHTS,
+    constant_outputs,
+    fetch_weights,
+    makes_new_outputs,
+)
 from tvm_stitch.steps import Steps
+from tvm_stitch.targets import gpu_arch
 
 if TYPE_CHECKING:
     from tvm_stitch.tuning.reuse import LogSource
@@ -98,6 +106,10 @@ def understand(request: Request, steps: Steps | None = None) -> Asked:
     """Raises: StitchError for a user's mistake."""
     threads = available_cpus() if request.threads is None else request.threads
     target, measured = targets.resolve(request.target, threads), None
+    if request.profile:
+        targets.refuse_gpu(target, "a profile")
+    if request.log:
+        targets.refuse_gpu(target, "a tuning log")
     if request.profile:
         measured = _profile(request.profile, device_of(target, threads))
     device = device_of(target, threads, measured)
@@ -188,7 +200,9 @@ def describe_last(fuel: Fuel, imported: ImportedModel) -> str:
 def build(lowered: Lowered) -> Model:
     """Return the library of a lowered module, in this process; placing tensors costs fuel too."""
     imported = lowered.imported
-    mod = fetch_weights(lowered.mod)
+    arch = gpu_arch(lowered.target)
+    mod = fetch_weights(lowered.mod, DEVICE_WEIGHTS if arch else WEIGHTS)
+    host = lowered.target.host if arch else lowered.target
     meta = Meta(
         inputs=tuple(Tensor(spec.name, tuple(spec.shape), spec.dtype) for spec in imported.inputs),
         outputs=tuple(
@@ -198,16 +212,31 @@ def build(lowered: Lowered) -> Model:
         copied_outputs=constant_outputs(mod),
         threads=lowered.threads,
         target=str(lowered.target),
-        cpu_features=tuple(cpu_features.required(llvm_features(lowered.target))),
+        cpu_features=tuple(cpu_features.required(llvm_features(host))),
         tvm_version=tvm.__version__,
         report=json.loads(lowered.report.to_json()),
         weights=len(imported.weights) + len(imported.prepared),
         new_outputs=makes_new_outputs(mod),
+        arch=arch,
     )
     passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched())
-    with burning(lowered.fuel):
+    with burning(lowered.fuel), machine_code(arch), lowered.target:
         executable = tvm.compile(mod, lowered.target, relax_pipeline=passes)
     return library.from_executable(executable, meta, imported.weights, imported.prepared)
+
+
+@contextlib.contextmanager
+def machine_code(arch: str) -> Iterator[None]:
+    """Let TVM build for a GPU in this context, whether or not it is here; for none with ""."""
+    if not arch:
+        yield
+        return
+    from tvm_stitch.runtime import cuda_toolkit, gpu_driver
+
+    cuda_toolkit.find_toolkit()
+    gpu_driver.load_runtime()
+    with cuda_toolkit.compiling(functools.partial(cuda_toolkit.fat_binary, arch=arch)):
+        yield
 
 
 def _profile(path: PathLike, device: Device) -> Profile:

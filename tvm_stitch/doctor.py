@@ -115,8 +115,12 @@ def _threads_tvm_takes() -> int:
 
 
 def _cuda() -> Finding:
-    import tvm
+    from tvm_stitch.runtime import cuda_toolkit, gpu_driver
 
-    if tvm.runtime.enabled("cuda"):
-        return Finding("CUDA", "note", "present; compiling for it comes with a later release")
-    return Finding("CUDA", "note", "no device or driver")
+    arch = gpu_driver.own_arch()
+    found = "no device or driver" if arch is None else arch
+    try:
+        builds = f"code for it is built by {cuda_toolkit.find_toolkit() / 'bin' / 'nvcc'}"
+    except StitchError as error:
+        return Finding("CUDA", "note", f"{found}; {error.rule}: {error.remedy}")
+    return Finding("CUDA", "note" if arch is None else "ok", f"{found}; {builds}")

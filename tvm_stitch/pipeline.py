@@ -80,9 +80,12 @@ def build_pipeline(target: Target, steps: Steps | None = None) -> Pass:
 
     The executable needs `tvm_stitch.runtime` linked to it.
     """
+    # What of a model is in no dataflow block is legalised here; on a GPU its loops need threads.
+    rest = [ApplyStitchSchedules()] if target.kind.name == "cuda" else []
     passes = [
         *cpu_pipeline.library_dispatch_passes(target),
         *cpu_pipeline.legalize_passes(target),
+        *rest,
         DropAlignment(),
         *cpu_pipeline.dataflow_lower_passes(target),
         PlanMemory(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-import tvm
 from tvm.target import Target
 from tvm_ffi import get_global_func
 
@@ -15,7 +14,11 @@ from tir_schedules.host import available_cpus, host_mcpu
 from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime import cpu_features
 
-_REMEDY = 'use x86, an LLVM CPU name such as x86-64-v3, or a TVM target such as {"kind": "llvm"}'
+_REMEDY = (
+    "use x86, an LLVM CPU name such as x86-64-v3, cuda:sm_90, or a TVM target such as "
+    '{"kind": "llvm"}'
+)
+_HOST = {"kind": "llvm", "mcpu": "x86-64"}  # of a GPU's code: it launches kernels
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def resolve(spec: str | dict | Target, threads: int | None = None) -> Target:
     config = _config(spec)
     kind = config.get("kind")
     if kind == "cuda":
-        _refuse_cuda(spec)
+        return _cuda(config, spec)
     if kind != "llvm":
         raise StitchError(f"target {_shown(spec)}", "not a target of this release", _REMEDY)
     mcpu = config.get("mcpu")
@@ -86,8 +89,11 @@ def _config(spec: str | dict | Target) -> dict:
             return json.loads(spec)
         except ValueError as error:
             raise StitchError(f"target {spec}", f"not JSON: {error}", _REMEDY) from None
-    if spec.partition(":")[0] == "cuda" or spec.startswith("nvidia/"):
-        return {"kind": "cuda"}
+    kind, _, arch = spec.partition(":")
+    if kind == "cuda":
+        return {"kind": "cuda", "arch": arch} if arch else {"kind": "cuda"}
+    if spec.startswith("nvidia/"):
+        return dict(_make(spec, spec).export())
     if spec == "llvm":
         return {"kind": "llvm"}
     if not _knows(spec):
@@ -103,7 +109,40 @@ def _this_machine() -> dict:
     return config
 
 
-def _make(config: dict, spec: object) -> Target:
+def gpu_arch(target: Target) -> str:
+    """Return the arch of a GPU's target, such as "sm_90", "" for a CPU's."""
+    return str(target.export()["arch"]) if target.kind.name == "cuda" else ""
+
+
+def refuse_gpu(target: Target, what: str) -> None:
+    """Raise StitchError if a target is a GPU's: `what` is for CPUs."""
+    if arch := gpu_arch(target):
+        raise StitchError(f"target cuda:{arch}", f"{what} is for CPUs alone", "name x86")
+
+
+def _cuda(config: dict, spec: object) -> Target:
+    """Return the target of a GPU whose figures are known: by its arch, or this machine's."""
+    arch = str(config.get("arch") or _own_arch(spec)).rstrip("a")
+    made = _make({"host": _HOST, **config, "arch": arch}, spec)
+    if device_of(made) is None:
+        from tir_schedules.device.cuda import ARCHS
+
+        remedy = f"name one of {', '.join(ARCHS)}"
+        raise StitchError(f"target {_shown(spec)}", f"no figures of {arch}", remedy)
+    return made
+
+
+def _own_arch(spec: object) -> str:
+    from tvm_stitch.runtime.gpu_driver import own_arch
+
+    found = own_arch()
+    if found is None:
+        remedy = "name the GPU that it is for, such as cuda:sm_90"
+        raise StitchError(f"target {_shown(spec)}", "no CUDA device or driver here", remedy)
+    return found
+
+
+def _make(config: dict | str, spec: object) -> Target:
     try:
         return Target(config)
     except (ValueError, TypeError) as error:
@@ -119,14 +158,6 @@ def _check_mcpu(mcpu: str, spec: object) -> None:
 def _knows(mcpu: str) -> bool:
     triple = get_global_func("target.llvm_get_system_triple")()
     return bool(get_global_func("target.llvm_is_valid_cpu")(mcpu, triple))
-
-
-def _refuse_cuda(spec: object) -> None:
-    if not tvm.runtime.enabled("cuda"):
-        rule, remedy = "no CUDA device or driver here", "compile for x86"
-    else:
-        rule, remedy = "CUDA comes with a later release", "compile for x86"
-    raise StitchError(f"target {_shown(spec)}", rule, remedy)
 
 
 def _shown(spec: object) -> str:

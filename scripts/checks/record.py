@@ -22,6 +22,9 @@ UNCHECKED = (
     "tvm_stitch/cli",
     "tvm_stitch/doctor.py",
     "tvm_stitch/profiling",
+    "tvm_stitch/runtime/cuda_toolkit.py",
+    "tvm_stitch/runtime/gpu_driver.py",
+    "tvm_stitch/runtime/gpu_model.py",
     "tvm_stitch/tuning",
 )
 PACKAGES = ("apache-tvm", "apache-tvm-ffi", "numpy", "onnx", "onnxruntime", "onnxsim")

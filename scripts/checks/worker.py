@@ -31,6 +31,7 @@ SECTIONS = {
     "tsan": "tsan_section",
     "guarded": "guarded_section",
     "hostile": "hostile_section",
+    "gpu": "gpu_section",
 }
 
 

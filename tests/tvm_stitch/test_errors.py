@@ -18,7 +18,7 @@ from onnx import helper
 import tvm_stitch
 from relay_passes.transform import StitchOps
 from support.models.runtime import double, gather, onnx_model
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tir_schedules.host import host_name
 from tvm_stitch import doctor, pipeline
 from tvm_stitch.cli import main
@@ -203,7 +203,7 @@ def test_a_profile_that_is_none_or_of_another_machine(cli, model):
     _fails(cli("compile", model, "-o", "out.so", "--profile", "no.json"), "no.json: No such file")
     Path("bad.json").write_text("{}")
     _fails(cli("compile", model, "-o", "out.so", "--profile", "bad.json"), "is missing")
-    device = Device.detect(tvm_stitch.targets.resolve("x86", 1), 1)
+    device = CpuDevice.detect(tvm_stitch.targets.resolve("x86", 1), 1)
     other = dataclasses.replace(device.profile, name="a", mcpu="skylake", vector_bytes=16)
     Path("other.json").write_text(json.dumps(other.to_json()))
     failed = cli("explain", model, "--profile", "other.json")
@@ -212,7 +212,7 @@ def test_a_profile_that_is_none_or_of_another_machine(cli, model):
 
 
 def test_a_profile_of_this_machine_is_used(model, monkeypatch):
-    device = Device.detect(tvm_stitch.targets.resolve("x86", 1), 1)
+    device = CpuDevice.detect(tvm_stitch.targets.resolve("x86", 1), 1)
     mine = dataclasses.replace(
         device.profile,
         name=host_name(), mcpu=device.mcpu, vector_bytes=device.vector_bytes, call_ns=1e9,

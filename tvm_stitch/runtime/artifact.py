@@ -59,6 +59,7 @@ class Meta:
     `copied_outputs`: positions of outputs that are constants of the model. `new_outputs`: all
     outputs are made by kernels of this run, none is an input's memory. `cpu_features`: the
     /proc/cpuinfo flags its code needs. `report`: `Report.to_json`'s object. `weights`: how many.
+    `arch`: of the GPU that runs it, such as "sm_90", "" if it is a CPU that does.
     """
 
     inputs: tuple[Tensor, ...]
@@ -72,6 +73,7 @@ class Meta:
     report: dict
     weights: int
     new_outputs: bool = False
+    arch: str = ""
     format: int = FORMAT
 
     def to_json(self) -> str:

@@ -48,7 +48,7 @@ class InputSlot:
         if array.dtype != self.dtype:
             array = self._native(array)
         if array.shape != self.spec.shape:
-            raise self._refuse(f"shape {list(array.shape)}")
+            raise self.refused(f"shape {list(array.shape)}")
         flags = array.flags
         if not (flags.c_contiguous and flags.aligned):
             array = array.copy(order="C")
@@ -60,7 +60,7 @@ class InputSlot:
     def _native(self, array: np.ndarray) -> np.ndarray:
         """Bring another byte order into this machine's; refuse another dtype."""
         if array.dtype.newbyteorder("=") != self.dtype:
-            raise self._refuse(f"dtype {array.dtype}")
+            raise self.refused(f"dtype {array.dtype}")
         return array.astype(self.dtype)
 
     def check_bounds(self, array: np.ndarray) -> None:
@@ -77,7 +77,7 @@ class InputSlot:
                 f"give values from {low} to {high}",
             )
 
-    def _refuse(self, what: str) -> StitchError:
+    def refused(self, what: str) -> StitchError:
         spec = self.spec
         return StitchError(
             f"input {spec.name}",
@@ -120,6 +120,11 @@ def data_address(tensor: tvm_ffi.Tensor) -> int:
 def data_pointer(tensor: tvm_ffi.Tensor) -> int:
     """Return the address of the tensor's first element; 0 for a null pointer."""
     return _word_at(tensor.__chandle__() + _DATA_OFFSET_BYTES).value or 0
+
+
+def byte_offset(tensor: tvm_ffi.Tensor) -> int:
+    """Return how many bytes behind `data_pointer` the first element is: views of TVM's own."""
+    return _word_at(data_address(tensor) + _DLTensor.byte_offset.offset).value or 0
 
 
 _word_at = ctypes.c_void_p.from_address

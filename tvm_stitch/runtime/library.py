@@ -51,6 +51,10 @@ class Library:
             weights=stored.weights,
             prepared=stored.prepared,
         )
+        if stored.meta.arch:
+            from tvm_stitch.runtime.gpu_model import GpuModel
+
+            return GpuModel(self, stored.meta, save)
         return Model(self, stored.meta, save)
 
 
@@ -128,6 +132,10 @@ def load(path: str | os.PathLike) -> Model:
 
 def _load(path: Path) -> Library:
     stored = read(path)
+    if stored.meta.arch:
+        from tvm_stitch.runtime.gpu_driver import load_runtime
+
+        load_runtime()
     # Code of the file itself would change with it.
     with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
         image = Path(folder) / "model.so"

@@ -17,9 +17,10 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.reports.report import Report
 from tvm_stitch.runtime import artifact, cpu_features
 from tvm_stitch.runtime.artifact import Meta
-from tvm_stitch.runtime.buffers import InputSlot, data_pointer, is_resident, view
+from tvm_stitch.runtime.buffers import InputSlot, byte_offset, data_pointer, is_resident, view
 from tvm_stitch.runtime.dtypes import numpy_dtype
 from tvm_stitch.runtime.forks import run_lock
+from tvm_stitch.runtime.weights import WEIGHTS
 
 
 class Model:
@@ -28,6 +29,8 @@ class Model:
     Inputs are passed in place where their layout allows and never written. Outputs belong to the
     caller and alias nothing. Names are the model file's own.
     """
+
+    fetched = WEIGHTS  # what the library calls its weights
 
     def __init__(self, library: Any, meta: Meta, save: Callable[[Path], None]) -> None:
         """Wrap a library (`.module`, and what must live as long); `save` writes its file."""
@@ -41,14 +44,22 @@ class Model:
         ]
         self._tensors = [slot.tensor for slot in self._slots.values()]
         self._outputs = [(spec.name, spec.shape, numpy_dtype(spec.dtype)) for spec in meta.outputs]
-        self._machine = VirtualMachine(library.module, tvm.cpu())
-        self._main = self._machine["main"]
         # A VirtualMachine keeps its frames in itself: it cannot run twice at a time.
         self._lock = run_lock(self)
         self._lacking = cpu_features.missing(meta.cpu_features)
+        self._home, self._weight_pointers = tvm.cpu(), frozenset()
+        self._start()
+
+    def _open(self) -> None:
+        """Make ready what was not when the model was made."""
+
+    def _start(self) -> None:
+        self._machine = VirtualMachine(self._library.module, self._home)
+        self._main = self._machine["main"]
         # Some weights are made by the model's own code: now, unless this CPU cannot run it.
-        runs = meta.weights and not self._lacking
-        self._weight_pointers = _weight_pointers(library.module) if runs else frozenset()
+        if self.meta.weights and not self._lacking:
+            fetch = self._library.module.get_function(self.fetched, query_imports=True)
+            self._weight_pointers = frozenset(map(data_pointer, fetch()))
 
     @property
     def report(self) -> Report:
@@ -64,7 +75,7 @@ class Model:
         if inputs.keys() != self._slots.keys():
             raise self._wrong_names(inputs)
         with self._lock:
-            results = self._invoke_placed(tuple(inputs[name] for name in self._slots))
+            results = self._on_arrays([inputs[name] for name in self._slots])
         return {
             name: view(result, shape, dtype)
             for (name, shape, dtype), result in zip(self._outputs, results, strict=True)
@@ -80,10 +91,7 @@ class Model:
                 f"{len(tensors)} tensors", "not one for each input", f"give {self._expected()}"
             )
         with self._lock:
-            if all(map(is_resident, tensors)):
-                results = self._invoke_resident(tensors)
-            else:
-                results = self._invoke_placed(tensors)
+            results = self._on_tensors(tensors)
         return results[0] if len(results) == 1 else tuple(results)
 
     def export(self, path: str | os.PathLike) -> None:
@@ -104,7 +112,8 @@ class Model:
             see(str(name), bool(before), returned, arguments)
             return 0  # VMInstrumentReturnKind.NO_OP
 
-        watched = Model(self._library, self.meta, self._save)
+        watched = type(self)(self._library, self.meta, self._save)
+        watched._open()
         watched._machine.set_instrument(show)
         return watched
 
@@ -119,6 +128,16 @@ class Model:
         """
         return self._library.module.get_function("tvm_stitch_threads", query_imports=True)(threads)
 
+    def _on_arrays(self, arrays: Sequence[np.ndarray]) -> list[tvm_ffi.Tensor]:
+        """Run on the inputs in their order; return tensors of this memory."""
+        return self._invoke_placed(tuple(arrays))
+
+    def _on_tensors(self, tensors: tuple[Any, ...]) -> list[tvm_ffi.Tensor]:
+        """Run on tensors in the inputs' order; return tensors of the memory of the model."""
+        if all(map(is_resident, tensors)):
+            return self._invoke_resident(tensors)
+        return self._invoke_placed(tensors)
+
     def _invoke_resident(self, tensors: tuple[tvm_ffi.Tensor, ...]) -> list[tvm_ffi.Tensor]:
         """Run on tensors as they are; the executable itself compares shapes and dtypes."""
         for index, slot in self._bounded:
@@ -127,7 +146,8 @@ class Model:
         try:
             return self._invoke(tensors)
         except (RuntimeError, ValueError):
-            if all(map(InputSlot.fits, self._slots.values(), tensors)):
+            fits = all(map(InputSlot.fits, self._slots.values(), tensors))
+            if fits and not any(map(byte_offset, tensors)):
                 raise
             return self._invoke_placed(tensors)
 
@@ -152,7 +172,7 @@ class Model:
             pointer = data_pointer(result)
             aliases = pointer in taken or pointer in self._weight_pointers
             if aliases or index in self.meta.copied_outputs:
-                results[index] = result.copyto(tvm.cpu())
+                results[index] = result.copyto(self._home)
             taken.add(pointer)
         return results
 
@@ -168,8 +188,3 @@ class Model:
 
     def _expected(self) -> str:
         return ", ".join(str(spec) for spec in self.meta.inputs) or "no inputs"
-
-
-def _weight_pointers(module: tvm_ffi.Module) -> frozenset[int]:
-    weights = module.get_function("tvm_stitch_weights", query_imports=True)()
-    return frozenset(data_pointer(weight) for weight in weights)

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from tvm import relax
 from tvm.ir import Constant, IRModule
 
+# Functions of native/bundle.cc.
+WEIGHTS, DEVICE_WEIGHTS = "tvm_stitch_weights", "tvm_stitch_device_weights"
 
-def fetch_weights(mod: IRModule) -> IRModule:
-    """Let `main` fetch its weights from the library it is linked into.
+
+def fetch_weights(mod: IRModule, fetched: str = WEIGHTS) -> IRModule:
+    """Let `main` fetch its weights from the library it is linked into, by a function of that.
 
     rewrite:
         main(x, w, b): body                     # attribute num_input = 1
@@ -22,7 +25,7 @@ def fetch_weights(mod: IRModule) -> IRModule:
     if not main.attrs or "num_input" not in main.attrs:
         return mod
     count = int(main.attrs["num_input"])
-    body = _with_fetched(main.body, main.params[count:])
+    body = _with_fetched(main.body, main.params[count:], fetched)
     function = relax.Function(
         list(main.params[:count]), body, main.ret_ty, main.is_pure, main.attrs
     ).without_attr("num_input")
@@ -31,13 +34,13 @@ def fetch_weights(mod: IRModule) -> IRModule:
     return relax.transform.Normalize()(rewritten)
 
 
-def _with_fetched(body: relax.SeqExpr, weights: Sequence[relax.Var]) -> relax.SeqExpr:
+def _with_fetched(body: relax.SeqExpr, weights: Sequence[relax.Var], fetched: str) -> relax.SeqExpr:
     """Bind what were parameters before the first block."""
     if not weights:
         return body
     kind = relax.TupleType([weight.ty for weight in weights])
     everything = relax.Var("weights", kind)
-    fetch = relax.call_pure_packed("tvm_stitch_weights", ty_args=kind)
+    fetch = relax.call_pure_packed(fetched, ty_args=kind)
     bindings = [relax.VarBinding(everything, fetch)]
     for index, weight in enumerate(weights):
         bindings.append(relax.VarBinding(weight, relax.TupleGetItem(everything, index)))

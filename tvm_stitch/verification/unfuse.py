@@ -19,6 +19,7 @@ from tvm_stitch.build import Lowered, Request, build, lower
 from tvm_stitch.errors import StitchError
 from tvm_stitch.reports.report import Unfused
 from tvm_stitch.runtime.model import Model
+from tvm_stitch.targets import refuse_gpu, resolve
 from tvm_stitch.verification.kernels import Finding
 from tvm_stitch.verification.program import Program, kernel_names, read_function
 from tvm_stitch.verification.verification import verify_built
@@ -36,6 +37,7 @@ def compile_verified(request: Request, unfuse: bool) -> Model:
 
     Raises: StitchError as `tvm_stitch.compile`, and if the model stays wrong.
     """
+    refuse_gpu(resolve(request.target, request.threads), "verification")
     unfused: list[Unfused] = []
     for _ in range(_ROUNDS):
         lowered = lower(request)

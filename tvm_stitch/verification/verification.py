@@ -15,6 +15,7 @@ import numpy as np
 from tvm_stitch.build import Lowered, Request, build, lower
 from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime.model import Model
+from tvm_stitch.targets import refuse_gpu, resolve
 from tvm_stitch.verification.bisect import find_rewrite
 from tvm_stitch.verification.compiled import compiled_of
 from tvm_stitch.verification.kernels import Checked, Finding, KernelChecker
@@ -66,6 +67,7 @@ def verify_model(
 
     Raises: StitchError as `tvm_stitch.compile`, and for inputs that the model refuses.
     """
+    refuse_gpu(resolve(request.target, request.threads), "verification")
     lowered = lower(request)
     return verify_built(
         request, lowered, build(lowered), inputs=inputs, seed=seed, budget=budget, folder=folder

@@ -209,6 +209,12 @@ def test_anything_with_dlpack_may_be_called_with(model, x):
         np.testing.assert_array_equal(np.from_dlpack(model(given)), 2 * x)
 
 
+def test_a_view_that_begins_behind_its_tensor_may_be_called_with(model, x):
+    wider = tvm.runtime.tensor(np.append(np.float32(0), x))
+    view = wider._create_view(x.shape, "float32", 4)
+    np.testing.assert_array_equal(np.from_dlpack(model(view)), 2 * x)
+
+
 def test_tensors_of_torch_may_be_strided(model, x):
     torch = pytest.importorskip("torch")
     torch_x = torch.from_numpy(x.copy())

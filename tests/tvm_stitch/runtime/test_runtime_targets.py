@@ -8,7 +8,7 @@ import pytest
 from tvm.target import Target
 
 from tir_schedules import host
-from tir_schedules.device import Device
+from tir_schedules.device import CpuDevice
 from tir_schedules.device import cpu as device
 from tvm_stitch import targets
 from tvm_stitch.errors import StitchError
@@ -46,7 +46,7 @@ def test_a_feature_the_machine_hides_is_switched_off(monkeypatch):
     ],
 )
 def test_other_cpus_have_their_vectors_and_careful_caches(spec, vector_bytes):
-    found = Device.detect(targets.resolve(spec, 2), 2)
+    found = CpuDevice.detect(targets.resolve(spec, 2), 2)
     assert found.vector_bytes == vector_bytes
     assert found.l1_bytes <= found.l2_bytes <= found.l3_bytes
     assert found.threads == 2
@@ -70,8 +70,9 @@ def test_a_huge_l3_counts_as_far_as_its_cpus_may_fill_it(monkeypatch, tmp_path, 
         ("[1]", "neither a target"),
         ({"kind": "opencl"}, "not a target of this release"),
         ({"mcpu": "skylake"}, "not a target of this release"),
-        ("cuda", "CUDA"),
-        ("cuda:sm_90", "CUDA"),
+        ("cuda", "no CUDA device or driver here"),
+        ("cuda:sm_35", "no figures of sm_35; name one of sm_80, sm_86, sm_89, sm_90"),
+        ({"kind": "cuda", "arch": "sm_90", "bogus": 1}, "Unknown config option 'bogus'"),
         ("", "neither a target"),
     ],
 )

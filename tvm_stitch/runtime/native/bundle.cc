@@ -36,6 +36,7 @@ std::vector<stitch::Weight> table;
 uintptr_t base = 0;  // what addresses count from
 TVMFFIObjectHandle stored = nullptr;  // tensor of what the file has of weights, if they are read
 TVMFFIObjectHandle weights = nullptr;  // ffi.Array of tensors, made when first asked for
+TVMFFIObjectHandle device_weights = nullptr;  // the same on a GPU
 
 // What a weight's elements take, or -1 if no tensor has such a record.
 int64_t Bytes(const stitch::Weight& weight) {
@@ -153,6 +154,7 @@ struct Unload {
     std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
     if (!lock) return;
     unloaded = true;
+    // Not those on a GPU: where the process exits, its driver may have gone before.
     Drop(&weights);
     Drop(&stored);
   }
@@ -208,10 +210,28 @@ int Prepare(const stitch::Weight& weight, TVMFFIAny source, TVMFFIAny made) {
   return kernel(nullptr, arguments, 2, &result);
 }
 
+int CallGlobal(const char* name, TVMFFIAny* args, size_t count, TVMFFIAny* result) {
+  TVMFFIByteArray text = {name, strlen(name)};
+  TVMFFIObjectHandle function = nullptr;
+  if (TVMFFIFunctionGetGlobal(&text, &function) != 0) return -1;
+  if (function == nullptr) return stitch::Fail("TVM's runtime lacks a function");
+  int failed = TVMFFIFunctionCall(function, args, static_cast<int32_t>(count), result);
+  TVMFFIObjectDecRef(function);
+  return failed;
+}
+
+// Lets go of the tensors, whether or not they could be made.
+int ToArray(int failed, std::vector<TVMFFIAny>* tensors, TVMFFIObjectHandle* made) {
+  TVMFFIAny array{};
+  if (!failed) failed = CallGlobal("ffi.Array", tensors->data(), tensors->size(), &array);
+  for (TVMFFIAny& tensor : *tensors) {
+    if (tensor.v_obj) TVMFFIObjectDecRef(tensor.v_obj);
+  }
+  if (!failed) *made = array.v_obj;
+  return failed;
+}
+
 int MakeArray() {
-  TVMFFIByteArray name = {"ffi.Array", 9};
-  TVMFFIObjectHandle make = nullptr;
-  if (TVMFFIFunctionGetGlobal(&name, &make) != 0) return -1;
   std::vector<TVMFFIAny> tensors(table.size());
   int failed = 0;
   for (size_t i = 0; i < table.size() && !failed; ++i) {
@@ -219,14 +239,49 @@ int MakeArray() {
     if (failed || table[i].kernel < 0) continue;
     failed = Prepare(table[i], tensors[table[i].source], tensors[i]);
   }
-  TVMFFIAny array{};
-  if (!failed) failed = TVMFFIFunctionCall(make, tensors.data(), tensors.size(), &array);
-  for (TVMFFIAny& tensor : tensors) {
-    if (tensor.v_obj) TVMFFIObjectDecRef(tensor.v_obj);
+  return ToArray(failed, &tensors, &weights);
+}
+
+int MakeDeviceArray() {
+  if (weights == nullptr && MakeArray() != 0) return -1;
+  std::vector<TVMFFIAny> tensors(table.size());
+  int failed = 0;
+  for (size_t i = 0; i < table.size() && !failed; ++i) {
+    TVMFFIAny arguments[3] = {}, number{}, host{};
+    arguments[0].type_index = kTVMFFIArray;
+    arguments[0].v_obj = static_cast<TVMFFIObject*>(weights);
+    number.type_index = kTVMFFIInt;
+    number.v_int64 = static_cast<int64_t>(i);
+    arguments[1] = number;
+    failed = CallGlobal("ffi.ArrayGetItem", arguments, 2, &host);
+    if (failed) break;
+    arguments[0] = host;
+    arguments[1].v_int64 = kDLCUDA;
+    arguments[2].type_index = kTVMFFIInt;
+    failed = CallGlobal("vm.builtin.to_device", arguments, 3, &tensors[i]);
+    TVMFFIObjectDecRef(host.v_obj);
   }
-  TVMFFIObjectDecRef(make);
-  if (!failed) weights = array.v_obj;
-  return failed;
+  return ToArray(failed, &tensors, &device_weights);
+}
+
+int Give(TVMFFIObjectHandle array, TVMFFIAny* result) {
+  TVMFFIObjectIncRef(array);
+  result->type_index = kTVMFFIArray;
+  result->zero_padding = 0;
+  result->v_obj = static_cast<TVMFFIObject*>(array);
+  return 0;
+}
+
+// Asked for while the process ends: whoever does so ends with it.
+int Fetch(int (*make)(), TVMFFIObjectHandle* array, TVMFFIAny* result) {
+  std::unique_lock<std::mutex> lock(mutex);
+  if (unloaded) {
+    lock.unlock();
+    while (true) pause();
+  }
+  if (table.empty()) return stitch::Fail("the model's weights are gone from the end of its file");
+  if (*array == nullptr && make() != 0) return -1;
+  return Give(*array, result);
 }
 
 }  // namespace
@@ -266,23 +321,18 @@ int __tvm_ffi_tvm_stitch_meta(void*, const TVMFFIAny*, int32_t, TVMFFIAny* resul
 
 // () -> Array of tensors: the model's weights.
 int __tvm_ffi_tvm_stitch_weights(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
-  std::unique_lock<std::mutex> lock(mutex);
-  if (unloaded) {
-    lock.unlock();
-    while (true) pause();
-  }
-  if (table.empty()) return stitch::Fail("the model's weights are gone from the end of its file");
-  if (weights == nullptr && MakeArray() != 0) return -1;
-  TVMFFIObjectIncRef(weights);
-  result->type_index = kTVMFFIArray;
-  result->zero_padding = 0;
-  result->v_obj = static_cast<TVMFFIObject*>(weights);
-  return 0;
+  return Fetch(MakeArray, &weights, result);
+}
+
+// () -> Array of tensors: the same in the memory of the first GPU.
+int __tvm_ffi_tvm_stitch_device_weights(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
+  return Fetch(MakeDeviceArray, &device_weights, result);
 }
 
 // () -> None: give back the memory of prepared weights, until weights are asked for again.
 int __tvm_ffi_tvm_stitch_release(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) {
   std::lock_guard<std::mutex> lock(mutex);
+  Drop(&device_weights);
   Drop(&weights);
   return 0;
 }

@@ -4,6 +4,9 @@ __attribute__((section("simt_shared"), used)) static char simt_not_empty[64];
 
 static std::string simt_failed;
 
+// The bytes of an element of each argument.
+extern "C" const size_t simt_items[] = {SIMT_ITEMS};
+
 // Returns what is wrong, or nullptr. `counts` are the elements of each argument. Blocks go one after
 // the other, in an order drawn of the seed.
 extern "C" const char* simt_run(void** args, const size_t* counts, const unsigned* grid, const unsigned* threads,

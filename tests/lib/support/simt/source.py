@@ -64,6 +64,7 @@ def translated(source: str) -> str:
         _VIEW,
         f"#line 1\n{text}",
         f"#define SIMT_CALL {name}({call});",
+        f"#define SIMT_ITEMS {', '.join(f'sizeof({kind})' for kind, _ in parameters)}",
     ]
     return "\n".join([*parts, '#include "main.cc"'])
 

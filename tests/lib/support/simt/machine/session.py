@@ -1,0 +1,89 @@
+"""Models on the simulated GPU, as users run them: python -m support.simt.machine.session FOLDER
+
+Prints a JSON object by what is asked of them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import tvm
+from zoo.graph import Graph
+
+import tvm_stitch
+from support.models import runtime as models
+from support.simt import machine
+from tvm_stitch.errors import StitchError
+
+
+def main(folder: Path) -> dict:
+    machine.install()
+    onnx_model, weights = models.linear()
+    x = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32)
+    expected = models.linear_reference(x, weights)
+    model, answers = tvm_stitch.compile(onnx_model, "cuda"), {}
+    answers["compiled"] = _off(model.run({"input.1": x})["y"], expected)
+    before = machine.launched()
+    model.run({"input.1": x})
+    answers["launches"] = machine.launched() - before
+    answers["kernels"] = model.report.kernels
+    model.export(folder / "model.so")
+    loaded = tvm_stitch.load(folder / "model.so")
+    answers["loaded"] = _off(loaded.run({"input.1": x})["y"], expected)
+    there = tvm.runtime.tensor(x, tvm.cuda(0))
+    made = loaded(there)
+    answers["device"] = str(made.device)
+    answers["on tensors"] = _off(made.copyto(tvm.cpu()).numpy(), expected)
+    wider = tvm.runtime.tensor(np.append(np.float32(0), x), tvm.cuda(0))
+    aside = wider._create_view((4, 64), "float32", 4)
+    answers["aside of a vector"] = _off(loaded(aside).copyto(tvm.cpu()).numpy(), expected)
+    plain = tvm.runtime.load_module(str(folder / "model.so"))
+    machine_of_tvm = tvm.relax.VirtualMachine(plain, tvm.cuda(0))
+    answers["by TVM alone"] = _off(machine_of_tvm["main"](there).numpy(), expected)
+    other = tvm_stitch.compile(models.double(), "cuda")
+    answers["two models"] = _off(other.run({"x": x})["y"], 2 * x.astype(np.float64))
+    answers["again"] = _off(model.run({"input.1": x})["y"], expected)
+    answers["a CPU's tensor"] = _refused(lambda: loaded(tvm.runtime.tensor(x)))
+    answers["another shape"] = _refused(lambda: loaded(tvm.runtime.tensor(x[:2], tvm.cuda(0))))
+    answers["another name"] = _refused(lambda: loaded.run({"x": x}))
+    answers["infinite weights"] = _infinite_weights()
+    machine.limit_memory(1)
+    large = tvm_stitch.compile(models.double(shape=(64, 1 << 20)), "cuda")
+    answers["no memory"] = _refused(lambda: large.run({"x": np.ones((64, 1 << 20), np.float32)}))
+    return answers
+
+
+def _infinite_weights() -> bool:
+    """Return whether zeros of the padding are multiplied by weights that are infinite."""
+    graph = Graph("infinite")
+    weight = np.ones((3, 2, 3, 3), np.float32)
+    weight[1, :, 0] = np.inf
+    made = graph.op(
+        "Conv", graph.input("x", (1, 2, 4, 5)), graph.initializer("w", weight), pads=[1] * 4
+    )
+    graph.output(graph.op("Relu", made), "y", (1, 3, 4, 5))
+    y = tvm_stitch.compile(graph.model(), "cuda").run({"x": np.ones((1, 2, 4, 5), np.float32)})["y"]
+    wrong = np.zeros((3, 4, 5), bool)
+    wrong[1, 0] = wrong[1, :, 0] = wrong[1, :, -1] = True  # some of the taps lie in the padding
+    return bool(np.array_equal(np.isnan(y[0]), wrong) and np.isinf(y[0, 1, 1:, 1:-1]).all())
+
+
+def _off(got: np.ndarray, expected: np.ndarray) -> float:
+    """Return the largest error, as a share of what is allowed."""
+    bound = 1e-5 * (np.abs(expected) + np.abs(expected).max())
+    return float((np.abs(got - expected) / bound).max())
+
+
+def _refused(run) -> str:
+    try:
+        run()
+    except StitchError as error:
+        return str(error)
+    return "not refused"
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]))))
