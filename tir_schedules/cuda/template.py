@@ -16,14 +16,26 @@ from .decide.planner import default_decisions as decided
 from .decide.planner import refuse as refused
 from .emit.kernel import emit_prim_func
 from .facts.reading import reading_of
+from .facts.structure import structure_of
 from .legal.build import build_plan
 from .plan.decisions import Decisions
 from .plan.kernel_plan import Plan
 
+_DECIDED: dict[tuple, Decisions | str] = {}
+_MOST_DECIDED = 4096
+
 
 def default_decisions(kernel: Kernel, device: CudaDevice) -> Decisions | str:
-    """Return what the cost model decides for a kernel on a GPU, or why it declines."""
-    return decided(reading_of(kernel), device)
+    """Return what the cost model decides for a kernel on a GPU, or why it declines.
+
+    Decisions are numbers: kernels that differ in names alone have the same.
+    """
+    key = structure_of(kernel), device
+    if key not in _DECIDED:
+        if len(_DECIDED) >= _MOST_DECIDED:
+            _DECIDED.clear()
+        _DECIDED[key] = decided(reading_of(kernel), device)
+    return _DECIDED[key]
 
 
 def refuse(kernel: Kernel, device: CudaDevice) -> str | None:

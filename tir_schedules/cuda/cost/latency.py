@@ -7,6 +7,7 @@ What each thing takes is in the device's profile.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ...analysis.iteration_space import Access, Node
 from ...device.cuda import SECTOR_BYTES, WARP, CudaDevice, CudaProfile
@@ -22,25 +23,29 @@ from .unplanned import point_instructions
 
 def estimate(plan: Plan, device: CudaDevice) -> float:
     """Return the ns of a kernel."""
-    return sum(device.profile.launch_ns + launch_ns(phase, device) for phase in plan.phases)
+    launches = plan.launches()
+    return sum(device.profile.launch_ns + launch_ns(phases, device) for phases in launches)
 
 
-def launch_ns(phase: Phase, device: CudaDevice) -> float:
-    """Return the ns of a launch once it runs, infinite if no block of it fits."""
-    threads = resident_threads(phase, device)
+def launch_ns(phases: Sequence[Phase], device: CudaDevice) -> float:
+    """Return the ns of phases beside each other once they run, infinite if no block fits."""
+    threads, profile = resident_threads(phases, device), device.profile
     if not threads:
         return math.inf
-    at_once = threads // phase.threads * device.sms
-    waves = -(-phase.blocks // at_once)
-    moved = sum(moved_bytes(nest, phase, device.profile) for nest in phase.nests)
-    block, profile = _block_ns(phase, device.profile), device.profile
+    at_once = threads // phases[0].threads * device.sms
+    blocks = sum(phase.blocks for phase in phases)
+    waves, busy = -(-blocks // at_once), min(device.sms, blocks)
+    block = max(_block_ns(phase, profile) for phase in phases)
+    nests = [(nest, phase) for phase in phases for nest in phase.nests]
+    moved = sum(moved_bytes(nest, phase, profile) for nest, phase in nests)
     # A block's bytes are asked for in as many rounds as there are nests that load.
-    rate = min(device.bandwidth, moved / phase.blocks * min(phase.blocks, at_once) / block * 1e9)
-    issued = sum(_instructions(nest, phase) for nest in phase.nests) * phase.blocks
-    compute = issued * profile.issue_ns / (4 * min(device.sms, phase.blocks))
-    asked = sum(requested_bytes(nest, phase) for nest in phase.nests)
-    cached = asked / (profile.l1_bytes_ns * min(device.sms, phase.blocks))
-    tensor = sum(_tensor_ns(nest, device) for nest in phase.nests) * _spread_over(phase, device)
+    rate = min(device.bandwidth, moved / blocks * min(blocks, at_once) / block * 1e9)
+    issued = sum(_instructions(nest, phase) * phase.blocks for nest, phase in nests)
+    compute = issued * profile.issue_ns / (4 * busy)
+    asked = sum(requested_bytes(nest, phase) for nest, phase in nests)
+    cached = asked / (profile.l1_bytes_ns * busy)
+    idle = -(-blocks // device.sms) * device.sms / blocks
+    tensor = sum(_tensor_ns(nest, device) for nest, _ in nests) * idle
     parts = (moved / rate * 1e9, cached, compute, tensor, waves * block)
     return max(parts) + ASSUMED.beside * sum(parts)
 
@@ -51,11 +56,6 @@ def _tensor_ns(nest: Nest, device: CudaDevice) -> float:
         return 0.0
     terms = math.prod(atom.extent for atom in nest.nodes[0].atoms)
     return 2 * terms / (device.tensor_flops * device.profile.wmma_share) * 1e9
-
-
-def _spread_over(phase: Phase, device: CudaDevice) -> float:
-    """Return how many times as long a launch takes whose blocks leave multiprocessors idle."""
-    return -(-phase.blocks // device.sms) * device.sms / phase.blocks
 
 
 def moved_bytes(nest: Nest, phase: Phase, profile: CudaProfile) -> float:

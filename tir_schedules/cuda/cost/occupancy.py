@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...device.cuda import WARP, CudaDevice
 from ...kernel_ir.expr import dtype_bytes
 from ..plan.axes import FRAGMENT
@@ -41,15 +43,15 @@ def _in_flight(nest: Nest) -> int:
     return sum(-(-width * dtype_bytes(tensor.dtype) // 4) for tensor in tensors)
 
 
-def resident_threads(phase: Phase, device: CudaDevice) -> int:
-    """Return how many threads a multiprocessor holds, 0 if not even one block."""
-    threads = -(-phase.threads // WARP) * WARP
+def resident_threads(phases: Sequence[Phase], device: CudaDevice) -> int:
+    """Return how many threads of a launch a multiprocessor holds, 0 if not even one block."""
+    threads = -(-phases[0].threads // WARP) * WARP
     grain = device.register_grain
-    wanted = min(device.thread_registers + 1, registers_of(phase))
+    wanted = min(device.thread_registers + 1, max(map(registers_of, phases)))
     registers = -(-wanted // grain) * grain
     blocks = min(
         device.blocks, device.threads // threads, device.registers // (registers * threads)
     )
-    if used := block_bytes(phase):
+    if used := block_bytes(*phases):
         blocks = min(blocks, device.shared_bytes // (used + 1024))
     return blocks * threads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ...analysis.iteration_space import Space
 from ..plan.decisions import PhaseDecisions, SpreadDecisions
@@ -15,6 +15,12 @@ from .turned import turned
 
 def candidates(space: Space, numbers: Numbers) -> Iterator[PhaseDecisions]:
     """Yield decisions of one launch to choose from."""
+    for family in families(space, numbers):
+        yield from family
+
+
+def families(space: Space, numbers: Numbers) -> Iterator[Iterable[PhaseDecisions]]:
+    """Yield decisions that differ in little, the likeliest first, and others of other kinds."""
     axes = axes_of(space)
     cuttable = [all(may_cut(a, space) for view in axis for a in view) for axis in axes]
     fastest = fastest_axis(axes, space)
@@ -25,7 +31,7 @@ def candidates(space: Space, numbers: Numbers) -> Iterator[PhaseDecisions]:
         yield from products(space, numbers, axes, cuttable, nests)
         return
     if not axes:
-        yield numbers.phase(axes, [], [], nests, shared)
+        yield [numbers.phase(axes, [], [], nests, shared)]
         return
     everywhere = [
         cut and all(any(a in v for v in axis for a in n.atoms) for n in space.nodes)
@@ -38,5 +44,6 @@ def candidates(space: Space, numbers: Numbers) -> Iterator[PhaseDecisions]:
                 spreads = [
                     SpreadDecisions(n, threads[n], width if n == fastest else 1) for n in order
                 ]
-                yield numbers.phase(axes, blocks, spreads, nests, shared)
-    yield from turned(space, numbers, axes, cuttable, nests, shared)
+                yield [numbers.phase(axes, blocks, spreads, nests, shared)]
+    for each in turned(space, numbers, axes, cuttable, nests, shared):
+        yield [each]

@@ -6,8 +6,9 @@ for one knob limits another.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ...analysis.iteration_space import Space
@@ -41,11 +42,21 @@ def _others(reading: Reading, device: CudaDevice) -> Iterator[Decisions]:
         if isinstance(choice, str):
             continue
         yield choice.decisions
+        launches = _by_launch(choice.decisions.phases)
         for number, ways in enumerate(ways_of(reading.space(parts), device)):
             for way in ways:
-                phases = list(choice.decisions.phases)
-                phases[number] = way
-                yield replace(choice.decisions, phases=tuple(phases))
+                others = (*launches[:number], way, *launches[number + 1 :])
+                yield replace(choice.decisions, phases=tuple(itertools.chain(*others)))
+
+
+def _by_launch(phases: Sequence[PhaseDecisions]) -> list[tuple[PhaseDecisions, ...]]:
+    found: list[list[PhaseDecisions]] = []
+    for phase in phases:
+        if phase.beside:
+            found[-1].append(phase)
+        else:
+            found.append([phase])
+    return list(map(tuple, found))
 
 
 def _variant(decisions: Decisions, reading: Reading) -> VariantSpace:

@@ -22,7 +22,8 @@ class BlockPolicy:
     of a product `product_share`. An axis of `long_axis` positions is cut, before shorter ones.
     Parts are whole numbers of `vector`, of a product `terms`.
 
-    A kernel has up to `stages`: planning takes longer than they gain.
+    Of the `refined` best tiles other steps are tried. A kernel has up to `stages`: planning takes
+    longer than they gain.
     """
 
     threads: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
@@ -69,6 +70,7 @@ class BlockPolicy:
     vector: int = 4
     terms: int = 64
 
+    refined: int = 3
     stages: int = 48
 
 

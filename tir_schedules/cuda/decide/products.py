@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...analysis.iteration_space import Node, Space
@@ -43,8 +43,8 @@ def products(
     axes: Sequence[Views],
     cuttable: Sequence[bool],
     nests: Sequence[Sequence[Node]],
-) -> Iterator[PhaseDecisions]:
-    """Yield decisions of a launch with a product."""
+) -> Iterator[Iterable[PhaseDecisions]]:
+    """Yield decisions of a launch with a product, tile by tile."""
     product = product_of(space)
     tiles = [e.producer for e in space.incoming.get(product, ()) if _is_operand(e.producer)]
     sides = _sides(product, tiles, axes)
@@ -71,20 +71,28 @@ class _Ways:
     fed: Sequence[Node]  # what is made in the kernel, and tiles are filled with
     sides: _Sides
 
-    def by_points(self) -> Iterator[PhaseDecisions]:
+    def by_points(self) -> Iterator[Iterable[PhaseDecisions]]:
         for shape, blocks in self._blocks(BLOCKS.tiles):
-            for step in BLOCKS.steps:
-                yield from self._phases(self._stepped(blocks, step), shape[2], shape[3])
+            yield self._steps(blocks, BLOCKS.steps, shape[2], shape[3])
 
-    def by_fragments(self, product: Node) -> Iterator[PhaseDecisions]:
+    def by_fragments(self, product: Node) -> Iterator[Iterable[PhaseDecisions]]:
         """Yield ways of tensor cores, whose result goes through shared memory."""
         for shape, blocks in self._blocks(BLOCKS.fragments):
             threads = WARP * shape[2] * shape[3]
-            across = min(BLOCKS.across, threads)
-            for step in BLOCKS.fragment_steps:
-                stepped = self._stepped(blocks, step)
-                warps = (product, shape[2:])
-                yield from self._phases(stepped, threads // across, across, warps)
+            across, warps = min(BLOCKS.across, threads), (product, shape[2:])
+            yield self._steps(blocks, BLOCKS.fragment_steps, threads // across, across, warps)
+
+    def _steps(
+        self,
+        blocks: Sequence[int],
+        steps: Sequence[int],
+        down: int,
+        across: int,
+        warps: tuple[Node, tuple[int, int]] | None = None,
+    ) -> Iterator[PhaseDecisions]:
+        """Yield ways of one tile: first with steps of the size in the middle."""
+        for step in sorted(steps, key=lambda step: step != steps[len(steps) // 2]):
+            yield from self._phases(self._stepped(blocks, step), down, across, warps)
 
     def _blocks(self, shapes: Sequence[tuple]) -> Iterator[tuple[tuple, list[int]]]:
         extents = [math.prod(a.extent for a in axis[0]) for axis in self.axes]

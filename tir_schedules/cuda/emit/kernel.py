@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tvm import ir, s_tir, tirx
 
@@ -19,7 +19,7 @@ from .fragments import FragmentEmitter
 from .nest import NestEmitter
 from .point import Point
 from .stage import stage
-from .storage import Parameters, Storage
+from .storage import BlockMemory, Parameters, Storage
 
 
 def emit_prim_func(
@@ -31,7 +31,7 @@ def emit_prim_func(
     """
     parameters = Parameters(plan.space.kernel.params, over)
     between = [parameters.keep(tensor) for tensor in plan.workspace]
-    launches = [_launch(phase, parameters) for phase in plan.phases]
+    launches = [_launch(phases, parameters) for phases in plan.launches()]
     whole = sequence([*parameters.declared, *between, *launches])
     root = s_tir.SBlock([], [], [], "root", whole)
     realize = s_tir.SBlockRealize([], tirx.IntImm("bool", 1), root)
@@ -39,12 +39,31 @@ def emit_prim_func(
     return func.with_attr({**attrs, "s_tir": True, "tirx.noalias": True})
 
 
-def _launch(phase: Phase, parameters: Parameters) -> tirx.Stmt:
+def _launch(phases: Sequence[Phase], parameters: Parameters) -> tirx.Stmt:
+    """Return a grid whose blocks are those of one phase after the other."""
     block, thread = tirx.Var("block", INDEX), tirx.Var("thread", INDEX)
-    storage = Storage(phase, parameters)
-    body = _Body(phase, storage, _numbers(block, phase), thread).emit()
-    threads = bound(thread, phase.threads, "threadIdx.x", sequence([*storage.declared, *body]))
-    return bound(block, phase.blocks, "blockIdx.x", threads)
+    memory, parts, first = BlockMemory(phases), [], 0
+    for phase in phases:
+        number = block if first == 0 else block - tirx.IntImm(INDEX, first)
+        storage = Storage(phase, parameters, memory)
+        body = _Body(phase, storage, _numbers(number, phase), thread).emit()
+        parts.append(_in_blocks(block, first, phase, sequence([*storage.declared, *body])))
+        first += phase.blocks
+    body = parts if len(parts) > 1 else [parts[0].body]
+    threads = bound(thread, phases[0].threads, "threadIdx.x", sequence([*memory.declared, *body]))
+    return bound(block, first, "blockIdx.x", threads)
+
+
+def _in_blocks(block: ir.Var, first: int, phase: Phase, body: tirx.Stmt) -> tirx.Stmt:
+    """Return what the blocks of a phase do, and others do not: a loop of one trip, or of none.
+
+    No condition: where TVM gives two arrays one memory it puts barriers between them, which it
+    refuses to do within one.
+    """
+    number = block - tirx.IntImm(INDEX, first)
+    inside = tirx.And(number >= tirx.IntImm(INDEX, 0), number < tirx.IntImm(INDEX, phase.blocks))
+    trips = tirx.Cast(INDEX, inside)
+    return tirx.For(tirx.Var("once", INDEX), 0, trips, tirx.ForKind.SERIAL, body)
 
 
 class _Body:
@@ -139,7 +158,7 @@ class _Body:
         return out
 
 
-def _numbers(block: ir.Var, phase: Phase) -> dict[Axis, ir.Expr]:
+def _numbers(block: ir.Expr, phase: Phase) -> dict[Axis, ir.Expr]:
     """Return the block's number along each axis; the last axis goes fastest."""
     found: dict[Axis, ir.Expr] = {}
     inner = 1

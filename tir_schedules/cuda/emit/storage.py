@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tvm import ir, tirx
 
@@ -44,30 +44,54 @@ class Parameters:
         return tirx.AllocBuffer(buffer)
 
 
+class BlockMemory:
+    """The shared memory of a launch: phases beside each other have arrays of one size in common."""
+
+    def __init__(self, phases: Sequence[Phase]) -> None:
+        small = block_bytes(*phases) <= STATIC_SHARED
+        self.is_static = small or any(phase.has_fragments() for phase in phases)
+        self.declared: list[tirx.Stmt] = []
+        self._made: dict[tuple[int, str, str], list[ir.Var]] = {}
+        self._free: dict[tuple[int, str, str], list[ir.Var]] = {}
+
+    def begin(self) -> None:
+        """Let another phase take what the ones before it have taken."""
+        self._free = {key: list(arrays) for key, arrays in self._made.items()}
+
+    def array(self, name: str, elements: int, dtype: str, scope: str) -> ir.Var:
+        """Return an array that this phase has to itself."""
+        key = elements, dtype, scope
+        if self._free.get(key):
+            return self._free[key].pop(0)
+        made = tirx.decl_buffer((elements,), dtype, name, scope=scope)
+        self._made.setdefault(key, []).append(made)
+        self.declared.append(tirx.AllocBuffer(made))
+        return made
+
+
 class Storage:
     """The arrays of one launch; `declared` are to stand before its nests."""
 
-    def __init__(self, phase: Phase, parameters: Parameters) -> None:
+    def __init__(self, phase: Phase, parameters: Parameters, block: BlockMemory) -> None:
         self.phase, self.flat = phase, parameters.flat
         self.declared: list[tirx.Stmt] = []
+        self._block = block
+        block.begin()
         self.registers: dict[Node, ir.Var] = {}
         self.shared: dict[Node, ir.Var] = {}
         self.held: dict[HeldKey, ir.Var] = {}
-        small = block_bytes(phase) <= STATIC_SHARED
-        self._scope = "shared" if small or phase.has_fragments() else "shared.dyn"
+        self._scope = "shared" if block.is_static else "shared.dyn"
         for node in phase.shared:
             count = math.prod(dim.size + dim.pad for dim in shared_dims(node, phase))
             # TVM would give the result of tensor cores the memory of tiles, of another type, if it
             # were of one scope with them, and then refuses pointers into it.
             apart = isinstance(node.stage.out, Tile) and phase.has_fragments()
             scope, dtype = "shared.dyn" if apart else self._scope, node.stage.out.dtype
-            buffer = tirx.decl_buffer((count,), dtype, _name(node), scope=scope)
-            self.shared[node] = self._declare(buffer)
+            self.shared[node] = block.array(_name(node), count, dtype, scope)
         self.staged: dict[Staged, ir.Var] = {}
         for each in phase.staged:
             dtype, name = each.load.dtype, f"{each.load.tensor.name}_staged"
-            buffer = tirx.decl_buffer((each.elements,), dtype, name, scope=self._scope)
-            self.staged[each] = self._declare(buffer)
+            self.staged[each] = block.array(name, each.elements, dtype, self._scope)
         for nest in phase.nests:
             for node in nest.nodes:
                 summed = node.reduced and nest.warps is None
@@ -87,7 +111,7 @@ class Storage:
 
     def between_warps(self, name: str, elements: int, dtype: str) -> ir.Var:
         """Return an array of the block."""
-        return self._declare(tirx.decl_buffer((elements,), dtype, name, scope=self._scope))
+        return self._block.array(name, elements, dtype, self._scope)
 
     def _declare(self, buffer: ir.Var) -> ir.Var:
         self.declared.append(tirx.AllocBuffer(buffer))

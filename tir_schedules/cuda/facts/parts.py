@@ -74,6 +74,17 @@ def launches_of(space: Space) -> list[list[Node]]:
     return [[n for n in space.nodes if level[n] == number] for number in range(count)]
 
 
+def separate(space: Space, nodes: Sequence[Node]) -> list[list[Node]]:
+    """Return the parts of a launch of which none reads another, each in order."""
+    inside, home = set(nodes), {node: {node} for node in nodes}
+    for edge in space.edges:
+        if edge.producer in inside and edge.consumer in inside:
+            joined = home[edge.producer] | home[edge.consumer]
+            home.update(dict.fromkeys(joined, joined))
+    parts = {id(part): part for part in home.values()}
+    return [[node for node in nodes if node in part] for part in parts.values()]
+
+
 def is_partial(node: Node) -> bool:
     """Return whether a node makes parts of sums."""
     return isinstance(node.stage.out, Parts)

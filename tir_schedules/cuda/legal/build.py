@@ -9,6 +9,7 @@ from ...device.cuda import CudaDevice
 from ..facts.reading import Reading
 from ..plan.decisions import Decisions
 from ..plan.kernel_plan import Phase, Plan
+from .beside import refuse_beside
 from .phase import Illegal, phase_of, picked, refuse_order
 
 
@@ -18,9 +19,14 @@ def build_plan(reading: Reading, decisions: Decisions, device: CudaDevice) -> Pl
         space = _with_parts(reading, decisions)
         phases = tuple(phase_of(space, decided, device) for decided in decisions.phases)
         _refuse_order(space, phases)
+        if phases and phases[0].beside:
+            raise Illegal("the first phase is beside none")
+        made = Plan(space, phases)
+        for launch in made.launches():
+            refuse_beside(space, launch, device)
     except Illegal as reason:
         return str(reason)
-    return Plan(space, phases)
+    return made
 
 
 def _with_parts(reading: Reading, decisions: Decisions) -> Space:

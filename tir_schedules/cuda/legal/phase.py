@@ -24,7 +24,7 @@ from ..plan.decisions import (
 )
 from ..plan.kernel_plan import Phase
 from ..plan.nest import HeldKey, Nest, Staged, held_key, register_words, values_of
-from ..plan.shared import block_bytes, shared_dims, tile_bytes
+from ..plan.shared import block_bytes, bytes_beside_fragments, shared_dims
 from ..plan.tile import Tile
 from .fragments import refuse_fragments
 from .illegal import Illegal
@@ -91,6 +91,7 @@ def phase_of(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase
         staged=staged,
         ahead=decided.ahead,
         unrolls=decided.unrolls,
+        beside=decided.beside,
     )
     _refuse_long_sums(phase)
     _refuse_size(phase, device)
@@ -306,7 +307,7 @@ def _refuse_size(phase: Phase, device: CudaDevice) -> None:
     if used > device.block_shared_bytes:
         raise Illegal(f"a block keeps {used} bytes in shared memory")
     if phase.has_fragments():
-        _refuse_beside_fragments(phase, used - tile_bytes(phase))
+        _refuse_beside_fragments(phase, bytes_beside_fragments(phase))
 
 
 def _refuse_beside_fragments(phase: Phase, rest: int) -> None:

@@ -63,7 +63,8 @@ class PhaseDecisions:
     make in registers. What several nests read is loaded once, into registers, where it takes up to
     `holds` words of a thread. Loops of up to `unrolls` positions are written out, besides those
     that registers are numbered by. Where tiles are `ahead`, what a step needs is loaded while the
-    one before is computed.
+    one before is computed. One that is `beside` is no launch of its own: its blocks are some of the
+    launch before it (kernel packing, FusionStitching, section 4.1).
     """
 
     axes: tuple[AxisDecisions, ...]
@@ -74,6 +75,7 @@ class PhaseDecisions:
     holds: int = knob(96)
     unrolls: int = knob(32)
     ahead: bool = knob(False)
+    beside: bool = False
 
 
 @dataclass(frozen=True)

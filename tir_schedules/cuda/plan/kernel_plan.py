@@ -21,8 +21,9 @@ from .tile import Tile
 
 @dataclass(frozen=True)
 class Phase:
-    """One launch. `registers` and `shared` are nodes by where a later nest of it reads them.
+    """One launch, or blocks of one `beside` those of the phase before.
 
+    `registers` and `shared` are nodes by where a later nest of it reads them.
     `space` is what of the kernel it computes: what other launches make or read are parameters of
     it. `held` are the keys of reads that are loaded once for several nests.
     """
@@ -37,6 +38,7 @@ class Phase:
     staged: tuple[Staged, ...] = ()
     ahead: bool = False  # tiles of a step are in registers before it begins
     unrolls: int = 0  # positions of loops that are written out, though registers need it not
+    beside: bool = False
 
     @property
     def blocks(self) -> int:
@@ -126,10 +128,20 @@ class Phase:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a kernel is made of: its launches in order."""
+    """What a kernel is made of: its launches in order, as phases."""
 
     space: Space
     phases: tuple[Phase, ...]
+
+    def launches(self) -> tuple[tuple[Phase, ...], ...]:
+        """Return the phases of each launch."""
+        found: list[list[Phase]] = []
+        for phase in self.phases:
+            if phase.beside:
+                found[-1].append(phase)
+            else:
+                found.append([phase])
+        return tuple(map(tuple, found))
 
     @property
     def workspace(self) -> tuple[Tensor, ...]:
@@ -143,6 +155,9 @@ class Plan:
         return self.space.kernel
 
     def __str__(self) -> str:
-        launches = (f"launch {n}: {phase}" for n, phase in enumerate(self.phases, 1))
+        launches = (
+            f"launch {n}: {'; beside them '.join(map(str, phases))}"
+            for n, phases in enumerate(self.launches(), 1)
+        )
         kept = [f"between launches: {t.name} ({t.bytes} bytes)" for t in self.workspace]
         return "\n".join([self.space.kernel.name, *launches, *kept])

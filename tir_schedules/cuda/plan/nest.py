@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -25,7 +26,14 @@ class Nest:
 
     def of(self, atoms: Collection[Atom]) -> tuple[Spread, ...]:
         """Return the spreads of axes that have any of the atoms."""
-        return tuple(s for s in self.spreads if s.axis.meets(atoms))
+        key = tuple(atoms)
+        if key not in self._found:
+            self._found[key] = tuple(s for s in self.spreads if s.axis.meets(key))
+        return self._found[key]
+
+    @functools.cached_property
+    def _found(self) -> dict[tuple[Atom, ...], tuple[Spread, ...]]:
+        return {}
 
     def vector(self) -> Spread | None:
         """Return the spread of which a thread has positions side by side."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ...analysis.iteration_space import Atom, Node
 from ...device.cuda import VECTOR_BYTES
@@ -14,6 +19,14 @@ from .axes import FRAGMENT, Axis
 from .kernel_plan import Phase
 from .nest import values_of
 from .tile import Tile
+
+
+class _Array(NamedTuple):
+    """An array of a block, as far as others of its launch may have its place."""
+
+    dtype: str
+    bytes: int
+    feeds_fragments: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,17 +88,31 @@ def dim_atoms(node: Node) -> tuple[tuple[Atom, ...], ...]:
     return tuple(found)
 
 
-def block_bytes(phase: Phase) -> int:
-    """Return the shared memory of a block."""
-    kept = sum(shared_bytes(node, phase) for node in phase.shared)
-    kept += sum(each.bytes for each in phase.staged)
-    return kept + sum(parts_bytes(n, phase) for nest in phase.nests for n in nest.nodes)
+def block_bytes(*phases: Phase) -> int:
+    """Return the shared memory of a block of phases beside each other: they share arrays."""
+    return sum(array.bytes for array in _most_arrays(phases).elements())
 
 
-def tile_bytes(phase: Phase) -> int:
-    """Return what of that tiles of operands take."""
-    tiles = (node for node in phase.shared if isinstance(node.stage.out, Tile))
-    return sum(shared_bytes(node, phase) for node in tiles)
+def bytes_beside_fragments(*phases: Phase) -> int:
+    """Return what of that is no tile that fragments are loaded of."""
+    found = _most_arrays(phases)
+    return sum(array.bytes for array in found.elements() if not array.feeds_fragments)
+
+
+def _most_arrays(phases: Sequence[Phase]) -> Counter[_Array]:
+    return functools.reduce(operator.or_, map(_arrays, phases))
+
+
+def _arrays(phase: Phase) -> Counter[_Array]:
+    """Return how many arrays of each kind a block of a phase has."""
+    found = []
+    for node in phase.shared:
+        feeds = phase.has_fragments() and isinstance(node.stage.out, Tile)
+        found.append(_Array(node.stage.out.dtype, shared_bytes(node, phase), feeds))
+    found += [_Array(each.load.dtype, each.bytes) for each in phase.staged]
+    for node in (n for nest in phase.nests for n in nest.nodes):
+        found.append(_Array(node.stage.out.dtype, parts_bytes(node, phase)))
+    return Counter(found)
 
 
 def parts_bytes(node: Node, phase: Phase) -> int:

@@ -1,0 +1,41 @@
+"""What phases may have blocks beside each other in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...analysis.iteration_space import Space
+from ...device.cuda import STATIC_SHARED, CudaDevice
+from ..plan.kernel_plan import Phase
+from ..plan.shared import block_bytes, bytes_beside_fragments
+from .illegal import Illegal
+
+
+def why_not_beside(space: Space, phases: Sequence[Phase], device: CudaDevice) -> str | None:
+    """Return why phases have no blocks beside each other, or None."""
+    try:
+        refuse_beside(space, phases, device)
+    except Illegal as reason:
+        return str(reason)
+    return None
+
+
+def refuse_beside(space: Space, phases: Sequence[Phase], device: CudaDevice) -> None:
+    """Check that blocks of a launch are alike, and read nothing that others of it make.
+
+    Raises: Illegal.
+    """
+    if len({phase.threads for phase in phases}) > 1:
+        raise Illegal("blocks beside each other have as many threads")
+    home = {node: phase for phase in phases for node in phase.space.nodes}
+    for edge in space.edges:
+        made, reader = home.get(edge.producer), home.get(edge.consumer)
+        if made is not None and reader is not None and made is not reader:
+            raise Illegal(f"{edge.consumer.stage.name} reads what blocks beside it make")
+    used = block_bytes(*phases)
+    if used > device.block_shared_bytes:
+        raise Illegal(f"a block keeps {used} bytes in shared memory")
+    if any(phase.has_fragments() for phase in phases) and len(phases) > 1:
+        rest = bytes_beside_fragments(*phases)
+        if rest > STATIC_SHARED:
+            raise Illegal(f"a block keeps {rest} bytes in static shared memory")
