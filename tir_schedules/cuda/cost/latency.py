@@ -161,7 +161,7 @@ def _step(access: Access, axis: Axis) -> int:
 def _instructions(nest: Nest, phase: Phase) -> float:
     """Return what the warps of a block issue for a nest."""
     if nest.warps is not None:
-        steps = phase.serial_axis().extent // FRAGMENT
+        steps = phase.serial_axis(nest).extent // FRAGMENT
         blocks = math.prod(-(-axis.block // FRAGMENT) for axis in _cut(nest, phase))
         return steps * blocks * ASSUMED.fragment
     trips = math.prod(s.trips * (s.axis.pieces if s.axis.serial else 1) for s in nest.walked())
@@ -198,7 +198,7 @@ def _block_ns(phase: Phase, profile: CudaProfile) -> float:
             for a in n.reads.values()
         )
         waits = profile.load_ns * _rounds(nest, phase) if fresh else profile.shared_ns
-        steps = phase.serial_axis().pieces if phase.in_steps(nest) else 1
+        steps = phase.serial_axis(nest).pieces if phase.in_steps(nest) else 1
         total += waits if phase.ahead and phase.fills_tiles(nest) else steps * waits
         total += _instructions(nest, phase) / max(1, phase.threads // WARP) * profile.issue_ns
         for node in (n for n in nest.nodes if n.reduced and nest.warps is None):

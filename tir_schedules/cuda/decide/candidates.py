@@ -9,7 +9,7 @@ from ..plan.decisions import PhaseDecisions, SpreadDecisions
 from .axes import axes_of, fastest_axis, may_cut
 from .layouts import layouts, widths
 from .numbered import Numbers, nests_of, shared_nodes
-from .products import product_of, products
+from .products import has_product, products
 from .turned import turned
 
 
@@ -27,7 +27,7 @@ def families(space: Space, numbers: Numbers) -> Iterator[Iterable[PhaseDecisions
     order = [n for n in range(len(axes)) if n != fastest] + ([fastest] if axes else [])
     nests = nests_of(space)
     shared = shared_nodes(space)
-    if product_of(space) is not None:
+    if has_product(space):
         yield from products(space, numbers, axes, cuttable, nests)
         return
     if not axes:

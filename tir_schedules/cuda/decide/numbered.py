@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from ...analysis.iteration_space import Node, Space
@@ -35,17 +35,17 @@ class Numbers:
         shared: Sequence[Node],
         staged: Sequence[StagedDecisions] = (),
         own: Mapping[Node, tuple[SpreadDecisions, ...]] = MappingProxyType({}),
-        serial: int | None = None,
-        warps: tuple[Node, tuple[int, int]] | None = None,
+        serial: Collection[int] = (),
+        warps: Mapping[Node, tuple[int, int]] = MappingProxyType({}),
     ) -> PhaseDecisions:
         """Return the decisions of a launch whose nests are all spread alike but for some.
 
-        `serial` is the number of the axis along which a block goes in steps, `warps` those of a
-        product by tensor cores.
+        `serial` are the numbers of the axes along which a block goes in steps, `warps` those of
+        products by tensor cores.
         """
         made = tuple(
             AxisDecisions(
-                tuple(tuple(self._atoms[a] for a in view) for view in axis), block, n == serial
+                tuple(tuple(self._atoms[a] for a in view) for view in axis), block, n in serial
             )
             for n, (axis, block) in enumerate(zip(axes, blocks, strict=True))
         )
@@ -56,7 +56,7 @@ class Numbers:
                 NestDecisions(
                     tuple(map(self.node, nest)),
                     own.get(nest[0]),
-                    warps[1] if warps is not None and warps[0] is nest[0] else None,
+                    warps.get(nest[0]),
                 )
                 for nest in nests
             ),

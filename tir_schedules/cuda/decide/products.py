@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from ...analysis.iteration_space import Node, Space
+from ...analysis.iteration_space import Atom, Node, Space
 from ...device.cuda import WARP
 from ..facts.accesses import vector_width
 from ..facts.tiles import HALVES, is_tiled
@@ -14,7 +15,7 @@ from ..plan.decisions import PhaseDecisions, SpreadDecisions
 from ..plan.tile import Tile
 from .axes import Views
 from .layouts import next_power
-from .numbered import Numbers
+from .numbered import Numbers, shared_nodes
 from .policy import BLOCKS
 
 
@@ -31,10 +32,19 @@ class _Sides:
     others: tuple[int, ...]
 
 
-def product_of(space: Space) -> Node | None:
-    """Return the one product of tiles of a launch, None if there is none or are several."""
-    found = [node for node in space.nodes if is_tiled(node.stage)]
-    return found[0] if len(found) == 1 else None
+@dataclass(frozen=True)
+class _Product:
+    """A product with its tiles, its axes, and how many products are upstream of each other."""
+
+    node: Node
+    tiles: tuple[Node, ...]
+    sides: _Sides
+    level: int
+
+
+def has_product(space: Space) -> bool:
+    """Return whether a launch has a product of tiles."""
+    return any(is_tiled(node.stage) for node in space.nodes)
 
 
 def products(
@@ -44,42 +54,63 @@ def products(
     cuttable: Sequence[bool],
     nests: Sequence[Sequence[Node]],
 ) -> Iterator[Iterable[PhaseDecisions]]:
-    """Yield decisions of a launch with a product, tile by tile."""
-    product = product_of(space)
-    tiles = [e.producer for e in space.incoming.get(product, ()) if _is_operand(e.producer)]
-    sides = _sides(product, tiles, axes)
-    if sides is None:
+    """Yield decisions of a launch with products, tile by tile.
+
+    Of several each goes in steps of its own, one behind the other, over rows that all have.
+    """
+    levels, found = _levels(space), []
+    for node in (n for n in space.nodes if is_tiled(n.stage)):
+        tiles = tuple(e.producer for e in space.incoming.get(node, ()) if _is_operand(e.producer))
+        sides = _sides(node, tiles, axes)
+        if sides is None:
+            return
+        found.append(_Product(node, tiles, sides, levels[node]))
+    if len({product.sides.rows for product in found}) > 1:
         return
-    fed = [e.producer for tile in tiles for e in space.incoming.get(tile, ())]
-    ordered = _ordered(nests, product, space)
-    made = _Ways(space, numbers, axes, cuttable, ordered, tiles, fed, sides)
+    alike = {product.level: product.sides for product in found}
+    if any(alike[product.level] != product.sides for product in found):
+        return
+    made = _Ways(space, numbers, axes, cuttable, _ordered(nests, found, levels), found)
     yield from made.by_points()
-    if all(tile.stage.out.dtype in HALVES for tile in tiles):
-        yield from made.by_fragments(product)
+    if all(t.stage.out.dtype in HALVES for product in found for t in product.tiles):
+        yield from made.by_fragments()
+
+
+def _levels(space: Space) -> dict[Node, int]:
+    """Return how many products are upstream of each node, one behind the other."""
+    found: dict[Node, int] = {}
+    for node in space.nodes:
+        edges = space.incoming.get(node, ())
+        before = (found[e.producer] + is_tiled(e.producer.stage) for e in edges)
+        found[node] = max(before, default=0)
+    return found
 
 
 @dataclass(frozen=True)
 class _Ways:
-    """A product's kernel, and the ways it may be laid over blocks and threads."""
+    """The kernel of products, and the ways it may be laid over blocks and threads."""
 
     space: Space
     numbers: Numbers
     axes: Sequence[Views]
     cuttable: Sequence[bool]
     nests: Sequence[Sequence[Node]]
-    tiles: Sequence[Node]
-    fed: Sequence[Node]  # what is made in the kernel, and tiles are filled with
-    sides: _Sides
+    products: Sequence[_Product]
+
+    @property
+    def last(self) -> _Product:
+        return self.products[-1]
 
     def by_points(self) -> Iterator[Iterable[PhaseDecisions]]:
         for shape, blocks in self._blocks(BLOCKS.tiles):
             yield self._steps(blocks, BLOCKS.steps, shape[2], shape[3])
 
-    def by_fragments(self, product: Node) -> Iterator[Iterable[PhaseDecisions]]:
-        """Yield ways of tensor cores, whose result goes through shared memory."""
+    def by_fragments(self) -> Iterator[Iterable[PhaseDecisions]]:
+        """Yield ways of tensor cores, whose results go through shared memory."""
         for shape, blocks in self._blocks(BLOCKS.fragments):
             threads = WARP * shape[2] * shape[3]
-            across, warps = min(BLOCKS.across, threads), (product, shape[2:])
+            across = min(BLOCKS.across, threads)
+            warps = {product.node: shape[2:] for product in self.products}
             yield self._steps(blocks, BLOCKS.fragment_steps, threads // across, across, warps)
 
     def _steps(
@@ -88,16 +119,17 @@ class _Ways:
         steps: Sequence[int],
         down: int,
         across: int,
-        warps: tuple[Node, tuple[int, int]] | None = None,
+        warps: Mapping[Node, tuple[int, int]] = MappingProxyType({}),
     ) -> Iterator[PhaseDecisions]:
         """Yield ways of one tile: first with steps of the size in the middle."""
         for step in sorted(steps, key=lambda step: step != steps[len(steps) // 2]):
             yield from self._phases(self._stepped(blocks, step), down, across, warps)
 
     def _blocks(self, shapes: Sequence[tuple]) -> Iterator[tuple[tuple, list[int]]]:
+        sides = self.last.sides
         extents = [math.prod(a.extent for a in axis[0]) for axis in self.axes]
         for shape in shapes:
-            pairs = list(zip((self.sides.rows, self.sides.columns), shape[:2], strict=True))
+            pairs = list(zip((sides.rows, sides.columns), shape[:2], strict=True))
             if any(self.cuttable[n] and size > 2 * next_power(extents[n]) for n, size in pairs):
                 continue
             blocks = [1 if cut else n for cut, n in zip(self.cuttable, extents, strict=True)]
@@ -106,31 +138,71 @@ class _Ways:
             yield shape, blocks
 
     def _stepped(self, blocks: Sequence[int], step: int) -> list[int]:
-        extent = math.prod(a.extent for a in self.axes[self.sides.sums][0])
-        return [min(step, extent) if n == self.sides.sums else b for n, b in enumerate(blocks)]
+        found = list(blocks)
+        for n in {product.sides.sums for product in self.products}:
+            found[n] = min(step, math.prod(a.extent for a in self.axes[n][0]))
+        return found
 
     def _phases(
-        self,
-        blocks: Sequence[int],
-        down: int,
-        across: int,
-        warps: tuple[Node, tuple[int, int]] | None = None,
+        self, blocks: Sequence[int], down: int, across: int, warps: Mapping[Node, tuple[int, int]]
     ) -> Iterator[PhaseDecisions]:
         """Yield a way whose tiles are loaded a step ahead, and one of which they are not."""
-        sides, axes = self.sides, self.axes
-        last = [view[-1].extent for view in axes[sides.columns]]
-        width = next(w for w in (4, 2, 1) if not any(n % w for n in (*last, blocks[sides.columns])))
-        spreads = [SpreadDecisions(sides.sums, 1)]
-        spreads += [SpreadDecisions(n, 1) for n in sides.others]
-        spreads += [SpreadDecisions(sides.rows, down)]
-        spreads += [SpreadDecisions(sides.columns, across, width)]
-        own = {t: _filling(t, axes, blocks, sides, down * across) for t in self.tiles}
-        shared = dict.fromkeys((*self.fed, *self.tiles, *(() if warps is None else warps[:1])))
+        ways = {
+            product.level: self._spreads(product.sides, blocks, down, across)
+            for product in self.products
+        }
+        own: dict[Node, tuple[SpreadDecisions, ...]] = {}
+        for nest in self.nests:
+            way = self._way(nest, ways)
+            if way is None:
+                return
+            if way is not ways[self.last.level]:
+                own[nest[0]] = way
+        fed: dict[Node, None] = {}
+        for product in self.products:
+            for tile in product.tiles:
+                own[tile] = _filling(tile, self.axes, blocks, product.sides, down * across)
+                fed.update((e.producer, None) for e in self.space.incoming.get(tile, ()))
+        tiles = (tile for product in self.products for tile in product.tiles)
+        shared = dict.fromkeys((*fed, *tiles, *warps, *shared_nodes(self.space)))
         made = self.numbers.phase(
-            axes, blocks, spreads, self.nests, list(shared), own=own, serial=sides.sums, warps=warps
+            self.axes,
+            blocks,
+            ways[self.last.level],
+            self.nests,
+            list(shared),
+            own=own,
+            serial={product.sides.sums for product in self.products},
+            warps=warps,
         )
         yield replace(made, ahead=True)
         yield made
+
+    def _spreads(
+        self, sides: _Sides, blocks: Sequence[int], down: int, across: int
+    ) -> tuple[SpreadDecisions, ...]:
+        """Return how the points of one product, and of what is around it, go over threads."""
+        last = [view[-1].extent for view in self.axes[sides.columns]]
+        width = next(w for w in (4, 2, 1) if not any(n % w for n in (*last, blocks[sides.columns])))
+        elsewhere = {n for p in self.products for n in (p.sides.sums, p.sides.columns)}
+        rest = (n for n in sides.others if n not in elsewhere - {sides.sums, sides.columns})
+        return (
+            SpreadDecisions(sides.sums, 1),
+            *(SpreadDecisions(n, 1) for n in rest),
+            SpreadDecisions(sides.rows, down),
+            SpreadDecisions(sides.columns, across, width),
+        )
+
+    def _way(
+        self, nest: Sequence[Node], ways: Mapping[int, tuple[SpreadDecisions, ...]]
+    ) -> tuple[SpreadDecisions, ...] | None:
+        """Return the first of the ways that has all axes of a nest."""
+        atoms = set(nest[0].atoms)
+        needed = {
+            n for n, axis in enumerate(self.axes) if any(a in atoms for view in axis for a in view)
+        }
+        fitting = (way for way in ways.values() if needed <= {s.axis for s in way})
+        return next(fitting, None)
 
 
 def _is_operand(node: Node) -> bool:
@@ -169,18 +241,18 @@ def _sides(product: Node, tiles: Sequence[Node], axes: Sequence[Views]) -> _Side
     return _Sides(sums[0], rows, columns, (*sums[1:], *sorted(rest)))
 
 
-def _ordered(nests: Sequence[Sequence[Node]], product: Node, space: Space) -> list[Sequence[Node]]:
-    """Return the nests, those of the product's sum side by side."""
-    behind: set[Node] = set()
-    for node in space.nodes:
-        if any(e.producer is product or e.producer in behind for e in space.incoming.get(node, ())):
-            behind.add(node)
-    summed = set(product.reduced)
+def _ordered(
+    nests: Sequence[Sequence[Node]], found: Sequence[_Product], levels: Mapping[Node, int]
+) -> list[Sequence[Node]]:
+    """Return the nests, those of each level's sums side by side, others before or behind them."""
+    summed: dict[int, set[Atom]] = {}
+    for product in found:
+        summed.setdefault(product.level, set()).update(product.node.reduced)
 
     def rank(nest: Sequence[Node]) -> int:
-        if nest[0] in behind:
-            return 2
-        return 1 if summed & set(nest[0].atoms) else 0
+        atoms, level = set(nest[0].atoms), max(levels[node] for node in nest)
+        within = [at for at, sums in summed.items() if sums & atoms]
+        return 2 * within[0] + 1 if within else 2 * level
 
     return sorted(nests, key=rank)
 

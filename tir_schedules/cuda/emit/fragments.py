@@ -44,7 +44,8 @@ class FragmentEmitter:
         ]
 
     def body(self) -> list[tirx.Stmt]:
-        terms = self._phase.serial_axis().block // FRAGMENT
+        nest = self._phase.nest_of(self._made.product)
+        terms = self._phase.serial_axis(nest).block // FRAGMENT
         return unrolled("terms", terms, self._terms)
 
     def _terms(self, at: ir.Expr) -> list[tirx.Stmt]:

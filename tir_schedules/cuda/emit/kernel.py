@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tvm import ir, s_tir, tirx
 
@@ -73,20 +73,20 @@ class _Body:
         self, phase: Phase, storage: Storage, blocks: dict[Axis, ir.Expr], thread: ir.Var
     ) -> None:
         self._phase, self._storage, self._blocks = phase, storage, blocks
-        self._thread, self._step = thread, tirx.Var("step", INDEX)
+        self._thread = thread
         self._held: set[HeldKey] = set()
         self._unread: set[Tensor] = set()  # written to shared memory since the last barrier
-        axis = phase.serial_axis()
-        if axis is not None:
-            blocks[axis] = self._step
+        for axis in (axis for axis in phase.axes if axis.serial):
+            blocks[axis] = tirx.Var("step", INDEX)
 
     def emit(self) -> list[tirx.Stmt]:
         out: list[tirx.Stmt] = []
         nests = list(self._phase.nests)
         while nests:
-            if self._phase.in_steps(nests[0]):
-                looped = list(itertools.takewhile(self._phase.in_steps, nests))
-                out += self._steps(looped)
+            axis = self._phase.serial_axis(nests[0])
+            if axis is not None:
+                looped = list(itertools.takewhile(self._goes_along(axis), nests))
+                out += self._steps(looped, axis)
                 nests = nests[len(looped) :]
                 continue
             nest = nests.pop(0)
@@ -95,14 +95,18 @@ class _Body:
             out += self._close(nest, emitter)
         return out
 
-    def _steps(self, nests: list[Nest]) -> list[tirx.Stmt]:
+    def _goes_along(self, axis: Axis) -> Callable[[Nest], bool]:
+        return lambda nest: self._phase.serial_axis(nest) is axis
+
+    def _steps(self, nests: list[Nest], axis: Axis) -> list[tirx.Stmt]:
         """Emit a loop of steps; sums over it begin before, and are whole behind it."""
+        at = self._blocks[axis]
         emitters = [(nest, self._emitter(nest)) for nest in nests if nest.warps is None]
         before, body, behind = [], [], []
         ahead = [n for n in nests if self._phase.ahead and self._phase.fills_tiles(n)]
         for nest in ahead:
             before += self._ahead(nest)
-        before += self._in_registers(ahead, number(0))
+        before += self._in_registers(ahead, axis, number(0))
         for nest, emitter in emitters:
             whole = any(self._phase.is_whole_behind(node) for node in nest.nodes)
             (before if whole else body).extend(emitter.start())
@@ -110,9 +114,9 @@ class _Body:
             body += emitter.spill() if nest in ahead else emitter.body(self._held)
             (behind if whole else body).extend(self._close(nest, emitter))
             if ahead and nest is ahead[-1]:
-                following = self._step + number(1)
-                inside = following < number(self._phase.serial_axis().pieces)
-                body += guarded(inside, self._in_registers(ahead, following))
+                following = at + number(1)
+                inside = following < number(axis.pieces)
+                body += guarded(inside, self._in_registers(ahead, axis, following))
         for nest in (nest for nest in nests if nest.warps is not None):
             made = fragments_of(nest, self._phase)
             fragments = FragmentEmitter(made, self._phase, self._storage, self._thread)
@@ -122,13 +126,12 @@ class _Body:
         body.append(barrier())  # the next step writes over what this one reads
         self._unread.clear()
         self._unread |= {n.stage.out for nest in nests if nest.warps for n in nest.nodes}
-        count = self._phase.serial_axis().pieces
-        loop = tirx.For(self._step, 0, count, tirx.ForKind.SERIAL, sequence(body))
+        loop = tirx.For(at, 0, axis.pieces, tirx.ForKind.SERIAL, sequence(body))
         return [*before, loop, *behind]
 
-    def _in_registers(self, nests: list[Nest], step: ir.Expr) -> list[tirx.Stmt]:
+    def _in_registers(self, nests: list[Nest], axis: Axis, step: ir.Expr) -> list[tirx.Stmt]:
         """Compute the tiles of a step, and leave them in registers."""
-        blocks, out = {**self._blocks, self._phase.serial_axis(): step}, []
+        blocks, out = {**self._blocks, axis: step}, []
         for nest in nests:
             point = Point(self._phase, nest, blocks, self._thread)
             out += NestEmitter(nest, self._storage, point).ahead()

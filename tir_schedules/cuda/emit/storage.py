@@ -12,7 +12,7 @@ from ...device.cuda import STATIC_SHARED
 from ...kernel_ir.expr import Tensor
 from ..plan.kernel_plan import Phase
 from ..plan.nest import HeldKey, Nest, Staged, values_of
-from ..plan.shared import block_bytes, shared_dims
+from ..plan.shared import block_bytes, is_of_one_type, shared_dims
 from ..plan.tile import Tile
 from .code import local
 
@@ -48,7 +48,9 @@ class BlockMemory:
     """The shared memory of a launch: phases beside each other have arrays of one size in common."""
 
     def __init__(self, phases: Sequence[Phase]) -> None:
-        small = block_bytes(*phases) <= STATIC_SHARED
+        # TVM gives arrays of several types one memory, and one by one what were vectors: a dynamic
+        # one it knows as bytes.
+        small = block_bytes(*phases) <= STATIC_SHARED and is_of_one_type(*phases)
         self.is_static = small or any(phase.has_fragments() for phase in phases)
         self.declared: list[tirx.Stmt] = []
         self._made: dict[tuple[int, str, str], list[ir.Var]] = {}

@@ -11,6 +11,7 @@ from ...kernel_ir.alternatives import alternatives
 from ...kernel_ir.stage import Kernel
 from ...rewrites.reduced import reduced
 from ..plan.decisions import PartDecisions
+from .apart import with_terms_apart
 from .parts import in_parts
 from .tiles import with_tiles
 
@@ -41,5 +42,6 @@ class Reading:
     def space(self, parts: tuple[PartDecisions, ...] = ()) -> Space:
         """Return the stages in axes that they share, some sums in so many parts."""
         if parts not in self._spaces:
-            self._spaces[parts] = coalesce(atomize(with_tiles(in_parts(self.reduced, parts))))
+            kernel = with_tiles(in_parts(self.reduced, parts))
+            self._spaces[parts] = coalesce(with_terms_apart(atomize(kernel)))
         return self._spaces[parts]

@@ -7,10 +7,11 @@ What an operand is made of (a cast, a padded image) is computed where its tile i
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 from ...analysis.kernel_facts import is_large_contraction
-from ...kernel_ir.expr import Axis, AxisRef, Expr, Load, Op, walk
+from ...kernel_ir.expr import Axis, AxisRef, Expr, Load, Op, Tensor, loads, walk
 from ...kernel_ir.stage import Kernel, Stage, substitute_axes
 from ...rewrites.inline import inline_into, is_identity
 from ..plan.tile import Tile
@@ -20,7 +21,8 @@ HALVES = ("float16", "bfloat16")  # what tensor cores multiply, and add up in fl
 
 def with_tiles(kernel: Kernel) -> Kernel:
     """Return the kernel with the operands of its large products as stages of their own."""
-    stages = [each for stage in kernel.stages for each in _tiled(stage)]
+    given = set(kernel.inputs)
+    stages = [each for stage in kernel.stages for each in _tiled(stage, given)]
     return replace(kernel, stages=tuple(_with_copies_inside(stages, kernel)))
 
 
@@ -43,11 +45,11 @@ def is_tiled(stage: Stage) -> bool:
     return stage.reduction is not None and any(isinstance(ld.tensor, Tile) for ld in stage.loads())
 
 
-def _tiled(stage: Stage) -> list[Stage]:
+def _tiled(stage: Stage, given: Set[Tensor]) -> list[Stage]:
     value = stage.value
     if not is_large_contraction(stage) or not isinstance(value, Op) or value.name != "Mul":
         return [stage]
-    factors = [_stored(factor) for factor in value.args]
+    factors = _alike([_stored(factor) for factor in value.args], given)
     tiles = [_tile(stage, factor, f"{stage.name}_{n}") for n, factor in enumerate(factors)]
     if any(tile is None for tile in tiles):
         return [stage]
@@ -64,6 +66,31 @@ def _stored(factor: Expr) -> Expr:
     if isinstance(factor, Op) and factor.name == "Cast" and factor.args[0].dtype in HALVES:
         return factor.args[0]
     return factor
+
+
+def _alike(factors: list[Expr], given: Set[Tensor]) -> list[Expr]:
+    """Return the operands of a product, what the kernel makes of halves rounded as the other is.
+
+    Tensor cores multiply halves of one type. Between kernels of their own the operators would round
+    it so; what is undivided in a softmax is 1 at the most. Floats that the kernel is given are not
+    rounded.
+    """
+    halves = {factor.dtype for factor in factors if factor.dtype in HALVES}
+    if len(halves) != 1:
+        return factors
+    (half,) = halves
+    return [
+        Op("Cast", (factor,), half) if factor.dtype == "float32" and _is_made(factor, given)
+        else factor
+        for factor in factors
+    ]  # fmt: skip
+
+
+def _is_made(factor: Expr, given: Set[Tensor]) -> bool:
+    """Return whether an operand reads what the kernel makes, and no float that it is given."""
+    read = {load.tensor for load in loads(factor)}
+    floats = (tensor for tensor in read & given if tensor.dtype not in HALVES)
+    return bool(read - given) and not any(floats)
 
 
 def _used(stage: Stage, factor: Expr) -> list[Axis]:

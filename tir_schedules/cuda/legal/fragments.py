@@ -15,7 +15,7 @@ from .illegal import Illegal
 
 def refuse_fragments(nest: Nest, phase: Phase) -> None:
     """Check a nest that tensor cores compute. Raises: Illegal."""
-    (node, *others), axis = nest.nodes, phase.serial_axis()
+    (node, *others), axis = nest.nodes, phase.serial_axis(nest)
     value = node.stage.value
     is_sum = node.stage.reduction is not None and node.stage.reduction.kind == "sum"
     if others or axis is None or not is_sum or not isinstance(value, Op) or value.name != "Mul":

@@ -183,12 +183,16 @@ def _refuse_widths(spreads: Sequence[Spread], atoms: Collection[Atom]) -> None:
 
 def _refuse_steps(phase: Phase) -> None:
     """Check what is done in steps: nests one behind the other, that need no sum of all steps."""
-    if sum(axis.serial for axis in phase.axes) > 1:
-        raise Illegal("a block goes in steps along one axis")
-    axis = phase.serial_axis()
-    if axis is None:
-        return
-    stepped = [at for at, nest in enumerate(phase.nests) if phase.in_steps(nest)]
+    serial = [axis for axis in phase.axes if axis.serial]
+    for nest in phase.nests:
+        if sum(axis.meets(nest.nodes[0].atoms) for axis in serial) > 1:
+            raise Illegal("a nest goes in steps along one axis")
+    for axis in serial:
+        _refuse_steps_along(axis, phase)
+
+
+def _refuse_steps_along(axis: Axis, phase: Phase) -> None:
+    stepped = [at for at, nest in enumerate(phase.nests) if phase.serial_axis(nest) is axis]
     if not stepped or stepped[-1] - stepped[0] != len(stepped) - 1:
         raise Illegal("nests in steps follow each other")
     for edge in phase.space.edges:

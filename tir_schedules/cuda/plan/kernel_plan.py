@@ -48,14 +48,14 @@ class Phase:
         """Return whether tensor cores compute a part of it."""
         return any(nest.warps is not None for nest in self.nests)
 
-    def serial_axis(self) -> Axis | None:
-        """Return the axis along which a block goes in steps."""
-        return next((axis for axis in self.axes if axis.serial), None)
+    def serial_axis(self, nest: Nest) -> Axis | None:
+        """Return the axis along which a block goes in steps of a nest."""
+        axes = (axis for axis in self.axes if axis.serial)
+        return next((axis for axis in axes if axis.meets(nest.nodes[0].atoms)), None)
 
     def in_steps(self, nest: Nest) -> bool:
-        """Return whether a nest is done in each step."""
-        axis = self.serial_axis()
-        return axis is not None and axis.meets(nest.nodes[0].atoms)
+        """Return whether a nest is done in each step of some axis."""
+        return self.serial_axis(nest) is not None
 
     def fills_tiles(self, nest: Nest) -> bool:
         """Return whether a nest does nothing but fill tiles in each step."""
@@ -68,8 +68,7 @@ class Phase:
 
     def is_whole_behind(self, node: Node) -> bool:
         """Return whether a sum is whole only behind the last step."""
-        axis = self.serial_axis()
-        return axis is not None and axis.meets(node.reduced)
+        return any(axis.serial and axis.meets(node.reduced) for axis in self.axes)
 
     def writes_out(self, spread: Spread, nest: Nest) -> bool:
         """Return whether the trips of a spread are written out: registers are numbered by them."""

@@ -93,6 +93,11 @@ def block_bytes(*phases: Phase) -> int:
     return sum(array.bytes for array in _most_arrays(phases).elements())
 
 
+def is_of_one_type(*phases: Phase) -> bool:
+    """Return whether a block's shared memory has numbers of one type only."""
+    return len({array.dtype for array in _most_arrays(phases) if array.bytes}) < 2
+
+
 def bytes_beside_fragments(*phases: Phase) -> int:
     """Return what of that is no tile that fragments are loaded of."""
     found = _most_arrays(phases)

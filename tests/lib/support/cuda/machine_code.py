@@ -11,6 +11,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from tvm_stitch.runtime.cuda_toolkit import OPTIONS
+
 # An address, perhaps a predicate, an opcode with its modifiers.
 _INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+ )?([A-Z][A-Z0-9_.]*)", re.M)
 
@@ -54,7 +56,15 @@ def machine_code(source: str, arch: str = "sm_90") -> MachineCode:
     with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
         code, made = Path(folder, "kernel.cu"), Path(folder, "kernel.cubin")
         code.write_text(source)
-        options = ["-cubin", "-w", f"-arch={arch}", "-Xptxas", "-v", f"-I{home / 'include'}"]
+        options = [
+            "-cubin",
+            "-w",
+            f"-arch={arch}",
+            "-Xptxas",
+            "-v",
+            f"-I{home / 'include'}",
+            *OPTIONS,
+        ]
         said = _call([home / "bin" / "nvcc", *options, "-o", made, code], tools).stderr
         listing = _call([home / "bin" / "cuobjdump", "-sass", made], tools).stdout
     (registers,) = re.findall(r"Used (\d+) registers", said)

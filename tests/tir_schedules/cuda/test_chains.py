@@ -1,0 +1,92 @@
+"""Products one behind the other in one launch: attention, a product of normalised rows, an MLP."""
+
+from __future__ import annotations
+
+import pytest
+from tvm import te, tirx
+
+from support.cuda.checked import planned, wrong
+from support.cuda.machine_code import machine_code, toolkit
+
+
+def attention(
+    heads: int, queries: int, keys: int, size: int, dtype: str = "float32", causal: bool = False
+) -> tirx.PrimFunc:
+    """Return softmax(q @ k.T, causal perhaps) @ v of each head."""
+    q = te.placeholder((heads, queries, size), dtype, "q")
+    k, v = (te.placeholder((heads, keys, size), dtype, name) for name in "kv")
+    r, j, m, t = (te.reduce_axis((0, n)) for n in (size, keys, keys, keys))
+    scores = te.compute(
+        (heads, queries, keys), lambda h, i, c: te.sum(q[h, i, r] * k[h, c, r], r), "scores"
+    )
+    if causal:
+        least, seen = tirx.min_value(dtype), scores
+        scores = te.compute(
+            seen.shape, lambda h, i, c: tirx.Select(c <= i, seen[h, i, c], least), "masked"
+        )
+    most = te.compute((heads, queries), lambda h, i: te.max(scores[h, i, m], m), "most")
+    power = te.compute(scores.shape, lambda h, i, c: te.exp(scores[h, i, c] - most[h, i]), "power")
+    total = te.compute((heads, queries), lambda h, i: te.sum(power[h, i, t], t), "total")
+    weights = te.compute(scores.shape, lambda h, i, c: power[h, i, c] / total[h, i], "weights")
+    out = te.compute(
+        (heads, queries, size), lambda h, i, d: te.sum(weights[h, i, j] * v[h, j, d], j), "out"
+    )
+    return te.create_prim_func([q, k, v, out])
+
+
+def normalised_rows(m: int, k: int, n: int) -> tirx.PrimFunc:
+    """Return (x - mean of its row) @ w."""
+    x, w = te.placeholder((m, k), name="x"), te.placeholder((k, n), name="w")
+    j, r = te.reduce_axis((0, k), "j"), te.reduce_axis((0, k), "r")
+    mean = te.compute((m,), lambda i: te.sum(x[i, j] / k, j), "mean")
+    rows = te.compute((m, k), lambda i, c: te.exp(x[i, c] - mean[i]), "rows")
+    return te.create_prim_func(
+        [x, w, te.compute((m, n), lambda i, c: te.sum(rows[i, r] * w[r, c], r), "out")]
+    )
+
+
+def mlp(m: int, k: int, hidden: int, n: int) -> tirx.PrimFunc:
+    """Return relu(x @ a) @ b."""
+    x, a = te.placeholder((m, k), name="x"), te.placeholder((k, hidden), name="a")
+    b, r, t = (
+        te.placeholder((hidden, n), name="b"),
+        te.reduce_axis((0, k)),
+        te.reduce_axis((0, hidden)),
+    )
+    h = te.compute((m, hidden), lambda i, c: te.sum(x[i, r] * a[r, c], r), "h")
+    kept = te.compute((m, hidden), lambda i, c: te.max(h[i, c], tirx.const(0.0)), "kept")
+    out = te.compute((m, n), lambda i, c: te.sum(kept[i, t] * b[t, c], t), "out")
+    return te.create_prim_func([x, a, b, out])
+
+
+CASES = [
+    pytest.param(lambda: attention(2, 64, 64, 32), id="attention"),
+    pytest.param(lambda: attention(3, 37, 67, 40), id="odd-attention"),
+    pytest.param(lambda: attention(2, 64, 64, 32, causal=True), id="causal-attention"),
+    pytest.param(lambda: attention(2, 64, 96, 64, "float16"), id="attention-of-halves"),
+    pytest.param(lambda: attention(1, 48, 80, 64, "bfloat16"), id="attention-of-bfloats"),
+    pytest.param(lambda: normalised_rows(70, 96, 48), id="normalised-rows"),
+    pytest.param(lambda: mlp(40, 48, 72, 64), id="mlp"),
+]
+
+
+@pytest.mark.parametrize("made", CASES)
+def test_products_behind_each_other_are_right_in_one_launch(made):
+    gpu = planned(made())
+    assert len(gpu.plan.launches()) == 1
+    assert wrong(made(), gpu, seed=5, orders=4) is None
+
+
+def test_scores_never_leave_the_block():
+    plan = planned(attention(4, 128, 128, 64, "float16")).plan
+    (phase,) = plan.phases
+    assert not plan.workspace
+    assert sum(axis.serial for axis in phase.axes) == 2
+    assert phase.has_fragments()
+
+
+@pytest.mark.skipif(toolkit() is None, reason="nvcc's wheels are not installed (issue 26)")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_nvcc_spills_nothing_of_attention(dtype):
+    (kernel,) = planned(attention(12, 128, 128, 64, dtype)).made.kernels
+    assert machine_code(kernel.source).spilled == 0
