@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ...analysis.kernel_facts import is_large_contraction
 from ...kernel_ir.expr import Axis, AxisRef, Expr, Load, Op, Tensor, loads, walk
+from ...kernel_ir.index import normalize
 from ...kernel_ir.stage import Kernel, Stage, substitute_axes
 from ...rewrites.inline import inline_into, is_identity
 from ..plan.tile import Tile
@@ -27,10 +28,15 @@ def with_tiles(kernel: Kernel) -> Kernel:
 
 
 def _with_copies_inside(stages: list[Stage], kernel: Kernel) -> list[Stage]:
-    """Return the stages, a cheap one that only tiles read, a padded image, computed in those."""
+    """Return the stages, a cheap one that only tiles or windows read, a padded image, inside those.
+
+    Blocks of a window would need what others make of it.
+    """
     for stage in list(stages):
         readers = [each for each in stages if each.reads(stage.out)]
-        inside = readers and all(isinstance(each.out, Tile) for each in readers)
+        inside = readers and all(
+            isinstance(each.out, Tile) or _slides(each, stage.out) for each in readers
+        )
         if stage.out in kernel.params or stage.reduction is not None or not inside:
             continue
         if stage.expensive or not is_identity(stage) or isinstance(stage.out, Tile):
@@ -38,6 +44,14 @@ def _with_copies_inside(stages: list[Stage], kernel: Kernel) -> list[Stage]:
         made = {each: inline_into(each, stage) for each in readers}
         stages = [made.get(each, each) for each in stages if each is not stage]
     return stages
+
+
+def _slides(stage: Stage, tensor: Tensor) -> bool:
+    """Return whether a stage reads a tensor by windows: along a sum of axes."""
+    indices = (index for load in stage.loads() if load.tensor is tensor for index in load.index)
+    return any(
+        sum(isinstance(term.base, Axis) for term in normalize(index).terms) > 1 for index in indices
+    )
 
 
 def is_tiled(stage: Stage) -> bool:
