@@ -90,3 +90,21 @@ def test_scores_never_leave_the_block():
 def test_nvcc_spills_nothing_of_attention(dtype):
     (kernel,) = planned(attention(12, 128, 128, 64, dtype)).made.kernels
     assert machine_code(kernel.source).spilled == 0
+
+
+def halves_behind_each_other(m: int, k: int, hidden: int, n: int) -> tirx.PrimFunc:
+    """Return (x @ a) @ b of float16, as two convolutions of a bottleneck are."""
+    x, a, b = (
+        te.placeholder(shape, "float16", name)
+        for name, shape in (("x", (m, k)), ("a", (k, hidden)), ("b", (hidden, n)))
+    )
+    r, t = te.reduce_axis((0, k)), te.reduce_axis((0, hidden))
+    h = te.compute((m, hidden), lambda i, c: te.sum(x[i, r] * a[r, c], r), "h")
+    return te.create_prim_func(
+        [x, a, b, te.compute((m, n), lambda i, c: te.sum(h[i, t] * b[t, c], t), "out")]
+    )
+
+
+def test_a_product_of_a_product_is_right():
+    func = halves_behind_each_other(64, 96, 32, 96)
+    assert wrong(func, planned(func), seed=4) is None

@@ -247,6 +247,7 @@ def _placed(
         if nest is reader:
             raise Illegal(f"{edge.consumer.stage.name} is in the loops that make what it reads")
         if made in kept:
+            _refuse_elsewhere(edge, nest)
             continue
         if nest.warps is not None:
             raise Illegal(f"{made.stage.name} leaves fragments for shared memory only")
@@ -257,6 +258,14 @@ def _placed(
         if shared_dims(node, phase) is None:
             raise Illegal(f"{node.stage.name} has no place in shared memory")
     return tuple(registers), tuple(kept)
+
+
+def _refuse_elsewhere(edge: Edge, made: Nest) -> None:
+    """Check that what lies in shared memory by its axes is read by them."""
+    by_axes = isinstance(edge.producer.stage.out, Tile) or made.warps is not None
+    if by_axes and edge.unaligned & set(edge.producer.atoms):
+        reader, name = edge.consumer.stage.name, edge.producer.stage.name
+        raise Illegal(f"{reader} reads {name} elsewhere than it is made")
 
 
 def is_alike(edge: Edge, made: Nest, read: Nest) -> bool:
