@@ -13,6 +13,7 @@ import importlib.util
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import tvm
@@ -48,9 +49,7 @@ def _tvm_runtime() -> Path:
 
 
 def _load_cudart() -> None:
-    places = [Path(_CUDART), *(home / "lib" / _CUDART for home in wheel_folders())]
-    places += [find_toolkit() / folder / _CUDART for folder in ("lib64", "lib")]
-    for place in places:
+    for place in _places():
         try:
             ctypes.CDLL(str(place), ctypes.RTLD_GLOBAL)
         except OSError:
@@ -58,6 +57,12 @@ def _load_cudart() -> None:
         return
     remedy = "pip install 'tvm-stitch[cuda]'"
     raise StitchError("a cuda target", f"{_CUDART} is not installed", remedy)
+
+
+def _places() -> Iterator[Path]:
+    yield Path(_CUDART)
+    yield from (home / "lib" / _CUDART for home in wheel_folders())
+    yield from (find_toolkit() / folder / _CUDART for folder in ("lib64", "lib"))
 
 
 def _load_stand_in(library: Path) -> None:

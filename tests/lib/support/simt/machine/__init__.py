@@ -35,6 +35,7 @@ def install() -> None:
             options.append(f"-Wl,--version-script={versions}")
         link.call_compiler(*options, str(_HERE / source), "-o", str(folder / soname))
         ctypes.CDLL(str(folder / soname), ctypes.RTLD_GLOBAL)
+    cuda_toolkit.find_toolkit = lambda: folder  # nothing of it is asked for
     cuda_toolkit.fat_binary = lambda source, arch: _image(source, folder)
 
 
