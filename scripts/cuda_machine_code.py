@@ -34,9 +34,9 @@ def rows(dtype: str) -> Iterator[dict]:
         for size, shape in zoo.bench_shapes(name).items():
             (func,) = fused(zoo.subgraph(name, shape, dtype))
             gpu = planned(func)
-            pairs = list(zip(gpu.plan.phases, gpu.made.kernels, strict=True))
+            pairs = list(zip(gpu.plan.launches(), gpu.made.kernels, strict=True))
             for arch in ARCHS:
-                for number, (phase, kernel) in enumerate(pairs):
+                for number, (phases, kernel) in enumerate(pairs):
                     made = machine_code(kernel.source, arch)
                     yield {
                         "subgraph": name,
@@ -44,12 +44,12 @@ def rows(dtype: str) -> Iterator[dict]:
                         "dtype": dtype,
                         "arch": arch,
                         "launch": number,
-                        "blocks": phase.blocks,
-                        "threads": phase.threads,
+                        "blocks": sum(phase.blocks for phase in phases),
+                        "threads": phases[0].threads,
                         "registers": made.registers,
-                        "estimated": registers_of(phase),
+                        "estimated": max(map(registers_of, phases)),
                         "spilled": made.spilled,
-                        "shared_bytes": block_bytes(phase),
+                        "shared_bytes": block_bytes(*phases),
                         "loads": made.count("LDG"),
                         "loads_128": made.count("LDG", "128"),
                         "stores": made.count("STG"),

@@ -34,6 +34,7 @@ def session(tmp_path_factory):
         "on tensors",
         "aside of a vector",
         "by TVM alone",
+        "in a TVM pipeline",
         "two models",
         "again",
     ],

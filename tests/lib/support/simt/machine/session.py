@@ -5,6 +5,7 @@ Prints a JSON object by what is asked of them.
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from pathlib import Path
@@ -14,9 +15,11 @@ import tvm
 from zoo.graph import Graph
 
 import tvm_stitch
+from support.models import relax_models
 from support.models import runtime as models
 from support.simt import machine
 from tvm_stitch.errors import StitchError
+from tvm_stitch.runtime import cuda_toolkit
 
 
 def main(folder: Path) -> dict:
@@ -50,6 +53,7 @@ def main(folder: Path) -> dict:
     answers["another shape"] = _refused(lambda: loaded(tvm.runtime.tensor(x[:2], tvm.cuda(0))))
     answers["another name"] = _refused(lambda: loaded.run({"x": x}))
     answers["infinite weights"] = _infinite_weights()
+    answers["in a TVM pipeline"] = _in_a_pipeline()
     machine.limit_memory(1)
     large = tvm_stitch.compile(models.double(shape=(64, 1 << 20)), "cuda")
     answers["no memory"] = _refused(lambda: large.run({"x": np.ones((64, 1 << 20), np.float32)}))
@@ -69,6 +73,18 @@ def _infinite_weights() -> bool:
     wrong = np.zeros((3, 4, 5), bool)
     wrong[1, 0] = wrong[1, :, 0] = wrong[1, :, -1] = True  # some of the taps lie in the padding
     return bool(np.array_equal(np.isnan(y[0]), wrong) and np.isinf(y[0, 1, 1:, 1:-1]).all())
+
+
+def _in_a_pipeline() -> float:
+    """Return how far off a model is that TVM compiles by our pipeline."""
+    model = relax_models.residual_norm_softmax()
+    target = tvm.target.Target({"kind": "cuda", "arch": "sm_90"}, host={"kind": "llvm"})
+    compiled = functools.partial(cuda_toolkit.fat_binary, arch="sm_90")
+    with target, cuda_toolkit.compiling(compiled):
+        built = tvm.compile(model.mod, target, relax_pipeline="tvm_stitch")
+    there = [tvm.runtime.tensor(array, tvm.cuda(0)) for array in model.inputs]
+    made = tvm.relax.VirtualMachine(built, tvm.cuda(0))["main"](*there)
+    return _off(made.numpy(), model.expected[0])
 
 
 def _off(got: np.ndarray, expected: np.ndarray) -> float:
