@@ -90,19 +90,20 @@ class CudaBackend:
         return launches_of(scheduled)
 
     def refuse(self, kernel: Kernel, device: CudaDevice) -> str | None:
-        if len(kernel.stages) > self.most_stages:
-            return f"{len(kernel.stages)} stages in one kernel, the limit is {self.most_stages}"
-        return template.refuse(kernel, device)
+        return self._too_large(kernel) or template.refuse(kernel, device)
 
     def judge(self, kernel: Kernel, device: CudaDevice) -> Judged:
-        if len(kernel.stages) > self.most_stages:
-            return Judged(self.refuse(kernel, device), None, math.inf)
-        decided = template.default_decisions(kernel, device)
+        decided = self._too_large(kernel) or template.default_decisions(kernel, device)
         if isinstance(decided, str):
             return Judged(decided, None, math.inf)
         plan = template.plan(kernel, decided, device)
         assert isinstance(plan, Plan), plan
         return Judged(None, plan, estimate(plan, device))
+
+    def _too_large(self, kernel: Kernel) -> str | None:
+        if len(kernel.stages) <= self.most_stages:
+            return None
+        return f"{len(kernel.stages)} stages in one kernel, the limit is {self.most_stages}"
 
     def undone(self, plan: Plan, device: CudaDevice) -> Undone:
         return Undone(untiled=False, serial=False, scalar=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from tvm import tirx
@@ -21,21 +23,26 @@ from .legal.build import build_plan
 from .plan.decisions import Decisions
 from .plan.kernel_plan import Plan
 
-_DECIDED: dict[tuple, Decisions | str] = {}
-_MOST_DECIDED = 4096
-
 
 def default_decisions(kernel: Kernel, device: CudaDevice) -> Decisions | str:
     """Return what the cost model decides for a kernel on a GPU, or why it declines.
 
     Decisions are numbers: kernels that differ in names alone have the same.
     """
-    key = structure_of(kernel), device
-    if key not in _DECIDED:
-        if len(_DECIDED) >= _MOST_DECIDED:
-            _DECIDED.clear()
-        _DECIDED[key] = decided(reading_of(kernel), device)
-    return _DECIDED[key]
+    return _decided(_Asked(structure_of(kernel), kernel), device)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A kernel, equal to others of its structure."""
+
+    structure: tuple
+    kernel: Kernel = field(compare=False)
+
+
+@functools.lru_cache(maxsize=4096)
+def _decided(asked: _Asked, device: CudaDevice) -> Decisions | str:
+    return decided(reading_of(asked.kernel), device)
 
 
 def refuse(kernel: Kernel, device: CudaDevice) -> str | None:

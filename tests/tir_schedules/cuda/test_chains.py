@@ -34,6 +34,25 @@ def attention(
     return te.create_prim_func([q, k, v, out])
 
 
+def attention_in_floats(queries: int, keys: int, size: int) -> tirx.PrimFunc:
+    """Return exp(q @ k.T) @ v of halves that the model itself has widened: floats leave it."""
+    q, k, v = (
+        te.placeholder((n, size), "float16", name)
+        for n, name in ((queries, "q"), (keys, "k"), (keys, "v"))
+    )
+    r, j = te.reduce_axis((0, size), "r"), te.reduce_axis((0, keys), "j")
+    scores = te.compute(
+        (queries, keys),
+        lambda i, c: te.sum(q[i, r].astype("float32") * k[c, r].astype("float32"), r),
+        "scores",
+    )
+    power = te.compute(scores.shape, lambda i, c: te.exp(scores[i, c] * 0.1), "power")
+    out = te.compute(
+        (queries, size), lambda i, d: te.sum(power[i, j] * v[j, d].astype("float32"), j), "out"
+    )
+    return te.create_prim_func([q, k, v, out])
+
+
 def normalised_rows(m: int, k: int, n: int) -> tirx.PrimFunc:
     """Return (x - mean of its row) @ w."""
     x, w = te.placeholder((m, k), name="x"), te.placeholder((k, n), name="w")
@@ -65,6 +84,7 @@ CASES = [
     pytest.param(lambda: attention(2, 64, 64, 32, causal=True), id="causal-attention"),
     pytest.param(lambda: attention(2, 64, 96, 64, "float16"), id="attention-of-halves"),
     pytest.param(lambda: attention(1, 48, 80, 64, "bfloat16"), id="attention-of-bfloats"),
+    pytest.param(lambda: attention_in_floats(48, 80, 64), id="floats-of-halves"),
     pytest.param(lambda: normalised_rows(70, 96, 48), id="normalised-rows"),
     pytest.param(lambda: mlp(40, 48, 72, 64), id="mlp"),
 ]

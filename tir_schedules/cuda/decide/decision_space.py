@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ...analysis.iteration_space import Space
@@ -16,11 +16,10 @@ from ...decision_space import DecisionSpace, Knob, VariantSpace
 from ...decisions import knobs
 from ...device.cuda import MOST_THREADS, CudaDevice
 from ..facts.reading import Reading
-from ..plan.decisions import Decisions, PhaseDecisions
+from ..plan.decisions import Decisions, PhaseDecisions, by_launch
 from .counts import part_counts
 from .planner import cheapest, default_decisions, ways_of
-
-_SIZES = {"width": (1, 2, 4, 8), "holds": (96, 48, 0), "unrolls": (32, 8, 0)}
+from .policy import BLOCKS
 
 
 def decision_space(reading: Reading, device: CudaDevice) -> DecisionSpace | str:
@@ -42,21 +41,11 @@ def _others(reading: Reading, device: CudaDevice) -> Iterator[Decisions]:
         if isinstance(choice, str):
             continue
         yield choice.decisions
-        launches = _by_launch(choice.decisions.phases)
+        launches = by_launch(choice.decisions.phases)
         for number, ways in enumerate(ways_of(reading.space(parts), device)):
             for way in ways:
                 others = (*launches[:number], way, *launches[number + 1 :])
                 yield replace(choice.decisions, phases=tuple(itertools.chain(*others)))
-
-
-def _by_launch(phases: Sequence[PhaseDecisions]) -> list[tuple[PhaseDecisions, ...]]:
-    found: list[list[PhaseDecisions]] = []
-    for phase in phases:
-        if phase.beside:
-            found[-1].append(phase)
-        else:
-            found.append([phase])
-    return list(map(tuple, found))
 
 
 def _variant(decisions: Decisions, reading: Reading) -> VariantSpace:
@@ -76,8 +65,9 @@ def _candidates(path: str, value: int, decisions: Decisions, space: Space) -> tu
     name = rest[-1]
     if name == "ahead":
         return (value, not value)
-    if name in _SIZES:
-        return (value, *(n for n in _SIZES[name] if n != value))
+    sizes = {"width": BLOCKS.widths, "holds": BLOCKS.holds, "unrolls": BLOCKS.unrolls}
+    if name in sizes:
+        return (value, *(n for n in sizes[name] if n != value))
     decided = decisions.phases[int(phase)]
     most = _extent(decided, int(rest[1]) if name == "block" else None, space)
     powers = [1 << n for n in range(most.bit_length() + 1)]

@@ -22,6 +22,8 @@ class BlockPolicy:
     of a product `product_share`. An axis of `long_axis` positions is cut, before shorter ones.
     Parts are whole numbers of `vector`, of a product `terms`.
 
+    `widths`, `holds` and `unrolls` are candidates of knobs of those names.
+
     Of the `refined` best tiles other steps are tried. A kernel has up to `stages`: planning takes
     longer than they gain.
     """
@@ -69,6 +71,10 @@ class BlockPolicy:
     long_axis: int = 128
     vector: int = 4
     terms: int = 64
+
+    widths: tuple[int, ...] = (1, 2, 4, 8)
+    holds: tuple[int, ...] = (96, 48, 0)
+    unrolls: tuple[int, ...] = (32, 8, 0)
 
     refined: int = 3
     stages: int = 48

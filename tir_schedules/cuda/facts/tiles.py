@@ -23,7 +23,8 @@ HALVES = ("float16", "bfloat16")  # what tensor cores multiply, and add up in fl
 def with_tiles(kernel: Kernel) -> Kernel:
     """Return the kernel with the operands of its large products as stages of their own."""
     given = set(kernel.inputs)
-    stages = [each for stage in kernel.stages for each in _tiled(stage, given)]
+    rounds = all(tensor.dtype not in ("float32", "float64") for tensor in kernel.outputs)
+    stages = [each for stage in kernel.stages for each in _tiled(stage, given, rounds)]
     return replace(kernel, stages=tuple(_with_copies_inside(stages, kernel)))
 
 
@@ -59,11 +60,13 @@ def is_tiled(stage: Stage) -> bool:
     return stage.reduction is not None and any(isinstance(ld.tensor, Tile) for ld in stage.loads())
 
 
-def _tiled(stage: Stage, given: Set[Tensor]) -> list[Stage]:
+def _tiled(stage: Stage, given: Set[Tensor], rounds: bool) -> list[Stage]:
     value = stage.value
     if not is_large_contraction(stage) or not isinstance(value, Op) or value.name != "Mul":
         return [stage]
-    factors = _alike([_stored(factor) for factor in value.args], given)
+    factors = [_stored(factor) for factor in value.args]
+    if rounds:
+        factors = _alike(factors, given)
     tiles = [_tile(stage, factor, f"{stage.name}_{n}") for n, factor in enumerate(factors)]
     if any(tile is None for tile in tiles):
         return [stage]
@@ -87,7 +90,8 @@ def _alike(factors: list[Expr], given: Set[Tensor]) -> list[Expr]:
 
     Tensor cores multiply halves of one type. Between kernels of their own the operators would round
     it so; what is undivided in a softmax is 1 at the most. Floats that the kernel is given are not
-    rounded.
+    rounded, and nothing is in a kernel that leaves floats: a model that widens its halves wants to
+    compute in them.
     """
     halves = {factor.dtype for factor in factors if factor.dtype in HALVES}
     if len(halves) != 1:

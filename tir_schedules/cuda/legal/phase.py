@@ -192,6 +192,7 @@ def _refuse_steps(phase: Phase) -> None:
 
 
 def _refuse_steps_along(axis: Axis, phase: Phase) -> None:
+    """Check what is done in the steps along one axis."""
     stepped = [at for at, nest in enumerate(phase.nests) if phase.serial_axis(nest) is axis]
     if not stepped or stepped[-1] - stepped[0] != len(stepped) - 1:
         raise Illegal("nests in steps follow each other")

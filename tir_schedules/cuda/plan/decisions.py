@@ -5,7 +5,9 @@ Numbers are places in the kernel as the template reads it: `Space.nodes`, `Space
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from ...decisions import knob
 
@@ -76,6 +78,24 @@ class PhaseDecisions:
     unrolls: int = knob(32)
     ahead: bool = knob(False)
     beside: bool = False
+
+
+class _MayBeBeside(Protocol):
+    beside: bool
+
+
+P = TypeVar("P", bound=_MayBeBeside)
+
+
+def by_launch(phases: Sequence[P]) -> tuple[tuple[P, ...], ...]:
+    """Return the phases of each launch, of a plan or of decisions: others beside the first."""
+    found: list[list[P]] = []
+    for phase in phases:
+        if phase.beside:
+            found[-1].append(phase)
+        else:
+            found.append([phase])
+    return tuple(map(tuple, found))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ...device.cuda import WARP
 from ...kernel_ir.expr import Tensor
 from ...kernel_ir.stage import Kernel
 from .axes import Axis, Spread
+from .decisions import by_launch
 from .nest import HeldKey, Nest, Staged, held_key
 from .tile import Tile
 
@@ -134,13 +135,7 @@ class Plan:
 
     def launches(self) -> tuple[tuple[Phase, ...], ...]:
         """Return the phases of each launch."""
-        found: list[list[Phase]] = []
-        for phase in self.phases:
-            if phase.beside:
-                found[-1].append(phase)
-            else:
-                found.append([phase])
-        return tuple(map(tuple, found))
+        return by_launch(self.phases)
 
     @property
     def workspace(self) -> tuple[Tensor, ...]:
