@@ -39,9 +39,34 @@ def pool(
 
 @pytest.mark.parametrize("chained", [False, True], ids=["alone", "chained"])
 @pytest.mark.parametrize("kind", ["max", "sum"])
-@pytest.mark.parametrize("shape", [(1, 14, 32, 3, 2), (2, 9, 7, 3, 1), (1, 11, 40, 2, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 14, 32, 3, 2), (2, 9, 7, 3, 1), (1, 26, 96, 2, 2)], ids=str)
 def test_a_padded_window_is_right_in_one_launch(shape, kind, chained):
     func = pool(*shape, kind, chained)
     gpu = planned(func)
     assert len(gpu.plan.launches()) == 1
     assert wrong(func, gpu, seed=2) is None
+
+
+def narrow_pool(rows: int, columns: int, channels: int) -> tirx.PrimFunc:
+    """Return the largest of 2 by 2, padded along columns alone, of every second row."""
+    x = te.placeholder((rows, columns, channels), name="x")
+    padded = te.compute(
+        (rows, columns + 2, channels),
+        lambda i, j, c: tirx.if_then_else(
+            tirx.all(j >= 1, j <= columns), x[i, j - 1, c], tirx.min_value("float32")
+        ),
+        "padded",
+    )
+    a, b = te.reduce_axis((0, 2)), te.reduce_axis((0, 2))
+    out = te.compute(
+        (rows // 2, columns + 1, channels),
+        lambda i, j, c: te.max(padded[i * 2 + a, j + b, c], axis=[a, b]),
+        "out",
+    )
+    return te.create_prim_func([x, out])
+
+
+def test_what_is_padded_along_one_axis_is_planned():
+    """Rows are not shared, columns are: the padded image has no place in shared memory."""
+    func = narrow_pool(8, 25, 64)
+    assert wrong(func, planned(func), seed=6) is None
