@@ -45,6 +45,7 @@ def test_a_model_gives_what_numpy_gives(session, way):
 
 def test_the_report_counts_launches(session):
     assert session["kernels"] == session["launches"] == 1
+    assert session["sum in parts"] == [2, 2]
 
 
 def test_padding_is_multiplied_by_infinite_weights(session):

@@ -53,6 +53,7 @@ def main(folder: Path) -> dict:
     answers["another shape"] = _refused(lambda: loaded(tvm.runtime.tensor(x[:2], tvm.cuda(0))))
     answers["another name"] = _refused(lambda: loaded.run({"x": x}))
     answers["infinite weights"] = _infinite_weights()
+    answers["sum in parts"] = _launches_of_a_sum()
     answers["in a TVM pipeline"] = _in_a_pipeline()
     machine.limit_memory(1)
     large = tvm_stitch.compile(models.double(shape=(64, 1 << 20)), "cuda")
@@ -73,6 +74,15 @@ def _infinite_weights() -> bool:
     wrong = np.zeros((3, 4, 5), bool)
     wrong[1, 0] = wrong[1, :, 0] = wrong[1, :, -1] = True  # some of the taps lie in the padding
     return bool(np.array_equal(np.isnan(y[0]), wrong) and np.isinf(y[0, 1, 1:, 1:-1]).all())
+
+
+def _launches_of_a_sum() -> list[int]:
+    """Return how many kernels a sum of everything launches, and how many its report has."""
+    graph = Graph("sum")
+    graph.output(graph.op("ReduceSum", graph.input("x", (1 << 18,)), keepdims=0), "y", ())
+    model, before = tvm_stitch.compile(graph.model(), "cuda"), machine.launched()
+    model.run({"x": np.ones(1 << 18, np.float32)})
+    return [machine.launched() - before, model.report.kernels]
 
 
 def _in_a_pipeline() -> float:
