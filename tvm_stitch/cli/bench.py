@@ -8,12 +8,14 @@ import os
 from pathlib import Path
 
 from tir_schedules.host import available_cpus
+from tvm_stitch import targets
 from tvm_stitch.cli.options import add_compile_options, parse_count, parse_seconds
 from tvm_stitch.errors import StitchError
 from tvm_stitch.profiling.harness import Crew, Row, compare
 from tvm_stitch.profiling.inputs import random_inputs
 from tvm_stitch.profiling.peer import AGAINST, OURS, PEERS, Job
 from tvm_stitch.profiling.table import render
+from tvm_stitch.runtime import gpu_driver
 from tvm_stitch.runtime.artifact import atomically, check_writable
 
 
@@ -39,12 +41,14 @@ def run(args: argparse.Namespace) -> None:
     if args.json is not None:
         check_writable(args.json)
     threads = args.threads or available_cpus()
+    if arch := targets.gpu_arch(targets.resolve(args.target)):
+        gpu_driver.gpu(arch)
     shapes = dict(args.shape)
     inputs = random_inputs(args.model, shapes)
     load = os.getloadavg()[0]
-    with Crew(threads) as crew:
+    with Crew(threads, bool(arch)) as crew:
         options = (threads, shapes, args.target, args.log, args.profile)
-        job = Job(args.model.resolve(), crew.workdir, *options)
+        job = Job(args.model.resolve(), crew.workdir, *options, gpu=bool(arch))
         rows = compare(crew, job, inputs, [OURS, *peers], args.budget, sets=args.sets)
     print(f"{args.model}: {threads} threads, load {load:.1f} before, {_kernels(rows)}")
     print(render(rows))

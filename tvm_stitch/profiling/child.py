@@ -22,6 +22,8 @@ _MALLOC = (
     "glibc.malloc.mmap_max=0",
     f"glibc.malloc.trim_threshold={1 << 40}",
 )
+# JAX takes three quarters of a GPU's memory at once, and does not leave it to the others.
+_ON_GPU = {"JAX_PLATFORMS": "cuda,cpu", "XLA_FLAGS": "", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 _live: set[Child] = set()
 
 
@@ -36,9 +38,11 @@ class Died(Exception):
 class Child:
     """A worker called `name` that runs a module, in a process group of its own, on `cpus` only."""
 
-    def __init__(self, name: str, module: str, cpus: Sequence[int], workdir: Path) -> None:
+    def __init__(
+        self, name: str, module: str, cpus: Sequence[int], workdir: Path, gpu: bool = False
+    ) -> None:
         self._log = workdir / f"{name}.log"
-        self._pending = b""
+        self._pending, self.owes = b"", False  # an answer
         to_child, self._write_fd = os.pipe()
         self._read_fd, from_child = os.pipe()
         command = [sys.executable, "-m", module, name]
@@ -51,7 +55,7 @@ class Child:
                 stderr=log,
                 pass_fds=(to_child, from_child),
                 start_new_session=True,
-                env=_environment(len(cpus), workdir),
+                env={**_environment(len(cpus), workdir), **(_ON_GPU if gpu else {})},
             )
         os.close(to_child)
         os.close(from_child)
@@ -79,6 +83,10 @@ class Child:
         has ended over an earlier message.
         """
         self.post(message)
+        return self.answer(timeout_s)
+
+    def answer(self, timeout_s: float) -> dict[str, object]:
+        """Return the answer to what was posted. Raises: Died as `ask` does."""
         answer = self.poll(timeout_s)
         if answer is None:
             self.kill()
@@ -91,6 +99,7 @@ class Child:
             raise Died("its process ended over an earlier message")
         try:
             os.write(self._write_fd, json.dumps(message).encode() + b"\n")
+            self.owes = True
         except BrokenPipeError:
             raise self._died() from None
 
@@ -106,6 +115,7 @@ class Child:
                 raise self._died()
             self._pending += chunk
         line, self._pending = self._pending.split(b"\n", 1)
+        self.owes = False
         return json.loads(line)
 
     def kill(self) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,17 +35,22 @@ class OursDied(RuntimeError):
 
 @dataclass
 class Row:
-    """One peer's line: timed, or `reason` why not. `apart` is max|diff| / max|reference|."""
+    """One peer's line: timed, or `reason` why not. `apart` is max|diff| / max|reference|.
+
+    On a GPU `timing` is of calls that queue up, and `call_timing` of calls waited for one by one.
+    """
 
     peer: str
     reason: str | None = None
     timing: Timing | None = None
+    call_timing: Timing | None = None
     run_timing: Timing | None = None
     apart: float | None = None
     facts: dict[str, object] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         timings = {"timing": self.timing, "run_timing": self.run_timing}
+        timings |= {"call_timing": self.call_timing} if self.call_timing else {}
         shown = {name: timing and timing.to_json() for name, timing in timings.items()}
         facts = {"reason": self.reason, "apart": self.apart, "facts": self.facts}
         return {"peer": self.peer, **facts, **shown}
@@ -53,15 +59,17 @@ class Row:
 class Crew:
     """The peers' processes, all on the same `threads` CPUs, kept from model to model.
 
-    Use as a context manager: leaving it ends them all and removes their files.
+    On the `gpu` they take turns too. `worker` is the module that they run. Use as a context
+    manager: leaving it ends them all and removes their files.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, gpu: bool = False, worker: str = _WORKER) -> None:
         allowed = sorted(os.sched_getaffinity(0))
         if not 1 <= threads <= len(allowed):
             rule = f"this process may use {len(allowed)} CPUs"
             raise StitchError(f"--threads {threads}", rule, f"give 1 to {len(allowed)}")
         self.threads, self._cpus = threads, allowed[:threads]
+        self.gpu, self._worker = gpu, worker
         self.workdir = Path(tempfile.mkdtemp(prefix="tvm-stitch-bench-"))
         self._children: dict[str, Child] = {}
 
@@ -76,8 +84,15 @@ class Crew:
     def child(self, name: str) -> Child:
         """Return the peer's process, started again if it died over an earlier model."""
         if name not in self._children or not self._children[name].alive:
-            self._children[name] = Child(name, _WORKER, self._cpus, self.workdir)
+            place = (self._cpus, self.workdir, self.gpu)
+            self._children[name] = Child(name, self._worker, *place)
         return self._children[name]
+
+    def settle(self) -> None:
+        """End the processes that owe an answer about an earlier model."""
+        for child in self._children.values():
+            if child.owes:
+                child.kill()
 
 
 def compare(
@@ -94,57 +109,72 @@ def compare(
     """Return one row a peer, in the order given; the others are compared with the first.
 
     Every call takes the next of `sets` copies of the inputs. The whole takes about `budget_s`; a
-    peer that is not ready when 70 % of it is gone is left out, with that as its reason.
+    peer that is not ready when 70 % of it is gone is left out, with that as its reason. For a GPU
+    they prepare side by side: what is timed is not the CPU.
 
     Raises: StitchError as our own compiler raises it; OursDied if it crashes.
     """
     start = time.monotonic()
+    crew.settle()
     forget(crew.workdir)
     listed = arrays.save(inputs, crew.workdir, "input")
-    rows, players, reference = [], [], None
-    for name in peers:
-        row = Row(name)
-        rows.append(row)
-        row.reason = PEERS[name].missing()
-        if row.reason:
-            continue
-        ready_by = start + budget_s * (1 - _MEASURING_SHARE)
-        message = {"do": "prepare", "job": job.to_json(), "inputs": listed, "sets": sets}
-        answer = _prepare(crew, row, message, ready_by - time.monotonic())
-        if answer is None:
-            continue
+    rows, players, reference = [Row(name, PEERS[name].missing()) for name in peers], [], None
+    message = {"do": "prepare", "job": job.to_json(), "inputs": listed, "sets": sets}
+    ready_by = start + budget_s * (1 - _MEASURING_SHARE)
+    present = [row for row in rows if row.reason is None]
+    groups = [present] if crew.gpu else [[row] for row in present]
+    for row, answer in _prepared(crew, groups, message, ready_by):
         outputs = list(arrays.load(answer["outputs"]).values())
         arrays.remove(answer["outputs"])
-        reference = outputs if name == peers[0] else reference
+        reference = outputs if row is rows[0] else reference
         if reference and outputs:
             row.apart = difference(outputs, reference)
-        players += [_player(crew, name, *item) for item in answer["estimates"].items()]
+        players += [_player(crew, row.peer, *item) for item in answer["estimates"].items()]
     arrays.remove(listed)
     play(players, budget_s - (time.monotonic() - start), pace, random.Random(seed))
     _fill(rows, players)
     return rows
 
 
-def _prepare(crew: Crew, row: Row, message: dict, left_s: float) -> dict | None:
-    """Return the peer's answer, or None with the reason in its row."""
-    if left_s <= 0:
-        row.reason = "the budget was spent before its turn; give a larger --budget"
-        return None
-    child = crew.child(row.peer)
-    child.resume()
+def _prepared(
+    crew: Crew, groups: Sequence[Sequence[Row]], message: dict, ready_by: float
+) -> Iterator[tuple[Row, dict]]:
+    """Yield each peer that is ready with its answer; the others' rows get their reasons.
+
+    The peers of a group prepare side by side.
+    """
+    for group in groups:
+        if time.monotonic() >= ready_by:
+            for row in group:
+                row.reason = "the budget was spent before its turn; give a larger --budget"
+            continue
+        for row in group:
+            crew.child(row.peer).resume()
+            with _telling_of_death(row):
+                crew.child(row.peer).post(message)
+        for row in group:
+            answer: dict = {}
+            if row.reason is None:
+                with _telling_of_death(row):
+                    answer = crew.child(row.peer).answer(max(0.0, ready_by - time.monotonic()))
+                    crew.child(row.peer).pause()
+            if error := answer.get("error"):
+                raise StitchError(*error)
+            row.reason = row.reason or answer.get("cannot")
+            row.facts = answer.get("facts", {})
+            if row.reason is None:
+                yield row, answer
+
+
+@contextlib.contextmanager
+def _telling_of_death(row: Row) -> Iterator[None]:
+    """Give a row the reason of its process's death. Raises: OursDied if that was ours."""
     try:
-        answer = child.ask(message, left_s)
+        yield
     except Died as death:
         if row.peer == OURS and death.log:
             raise OursDied(f"our own process ended:\n{death.log}") from None
         row.reason = str(death)
-        return None
-    child.pause()
-    if error := answer.get("error"):
-        raise StitchError(*error)
-    row.reason = answer.get("cannot")
-    row.facts = answer.get("facts", {})
-    return None if row.reason else answer
 
 
 def _player(crew: Crew, name: str, entry: str, estimate_ns: int) -> Player:
@@ -164,10 +194,12 @@ def _player(crew: Crew, name: str, entry: str, estimate_ns: int) -> Player:
 def _fill(rows: Sequence[Row], players: Sequence[Player]) -> None:
     by_name = {player.name: player for player in players}
     for row in rows:
-        player, run = by_name.get(f"{row.peer}/resident"), by_name.get(f"{row.peer}/run")
+        player = by_name.get(f"{row.peer}/resident")
         if player is None:
             continue
         row.timing = summarize(player.rounds)
+        call, run = by_name.get(f"{row.peer}/call"), by_name.get(f"{row.peer}/run")
+        row.call_timing = call and summarize(call.rounds)
         row.run_timing = run and summarize(run.rounds)
         if row.timing is None:
             row.reason = player.dropped or "the budget was spent before it was measured"

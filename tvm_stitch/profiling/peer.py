@@ -20,9 +20,9 @@ class CannotRun(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """One model for a peer to prepare: static `shapes` by input name, a CPU `target`.
+    """One model for a peer to prepare: static `shapes` by input name, for the CPU or the `gpu`.
 
-    `log` is a tuning log, by its path or URL.
+    `target` is ours, and stock TVM's on a GPU; `log` is a tuning log, by its path or URL.
     """
 
     model: Path
@@ -33,6 +33,7 @@ class Job:
     log: str | None = None
     profile: Path | None = None
     copy_bytes: int = 0
+    gpu: bool = False
 
     def to_json(self) -> dict[str, object]:
         return {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
@@ -51,6 +52,9 @@ class Session(Protocol):
     model on them and comes back when the result is there; the inputs outlive that call. `fetch`
     turns such a result into arrays in the order of the model's outputs. A session may also have
     `bind_numpy`, for the column that times a call with NumPy arrays in and out.
+
+    On a GPU it may have `wait`: then a call comes back while the GPU works, and `wait` returns when
+    the result of the last call, and of all before it, is there.
     """
 
     facts: dict[str, object]
@@ -95,6 +99,7 @@ PEERS = {
         Peer("torch", "torch_native", "torch"),
         Peer("copy", "copy", "numpy", setting="plain", yardstick=True),
         Peer("copy-stream", "copy", "numpy", setting="stream", yardstick=True),
+        Peer("copy-gpu", "gpu_copy", "tvm", yardstick=True),
         Peer("fma-peak", "peak", "numpy", yardstick=True),
     )
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import onnx
@@ -15,8 +16,14 @@ _IN_FILE_BYTES = 1 << 20
 def simplified(job: Job) -> Path:
     """Return the simplified model with static shapes, made once for all peers of a job."""
     path = job.workdir / NAME
-    if path.exists():
-        return path
+    with (job.workdir / f"{NAME}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            _simplify(job, path)
+    return path
+
+
+def _simplify(job: Job, path: Path) -> None:
     import onnxsim  # a second of loading that the bench's own process can do without
 
     shapes = {name: list(shape) for name, shape in job.shapes.items()}
@@ -30,7 +37,6 @@ def simplified(job: Job) -> Path:
         location=f"{NAME}.data",
         size_threshold=_IN_FILE_BYTES,
     )
-    return path
 
 
 def forget(workdir: Path) -> None:

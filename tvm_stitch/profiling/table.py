@@ -14,10 +14,17 @@ _WARN_APART = 1e-4
 
 
 def render(rows: Sequence[Row]) -> str:
-    """Return the table. `vs ours`: a peer's median over ours, above 1 where ours is faster."""
+    """Return the table. `vs ours`: a peer's median over ours, above 1 where ours is faster.
+
+    `call us`, on a GPU: the median of calls that are waited for one by one.
+    """
     ours = next((row.timing for row in rows if row.peer == OURS), None)
     timed = [_cells(row, ours) for row in rows if row.timing]
-    lines = align([_HEADER, *timed])
+    table = [_HEADER, *timed]
+    if any(row.call_timing for row in rows):
+        calls = ["call us", *(_median(row.call_timing) for row in rows if row.timing)]
+        table = [(*cells, call) for cells, call in zip(table, calls, strict=True)]
+    lines = align(table)
     lines += [f"{row.peer}: {row.reason}" for row in rows if not row.timing]
     return "\n".join(lines)
 
@@ -50,9 +57,13 @@ def _cells(row: Row, ours: Timing | None) -> tuple[str, ...]:
         f"{number(timing.q1_us)}-{number(timing.q3_us)}",
         str(timing.runs),
         number(timing.median_us / ours.median_us) if ours else "-",
-        number(row.run_timing.median_us) if row.run_timing else "-",
+        _median(row.run_timing),
         _apart(row),
     )
+
+
+def _median(timing: Timing | None) -> str:
+    return number(timing.median_us) if timing else "-"
 
 
 def _apart(row: Row) -> str:

@@ -18,6 +18,7 @@ from .peer import PEERS, Job
 _FIRST_RUN_SLOW_NS = 1_000_000_000
 _ESTIMATE_NS = 200_000_000
 _WARM_NS = 5_000_000
+_QUEUE_NS = 5_000_000  # of calls to a GPU, behind which it is waited for: a wait takes some us
 
 
 class Worker:
@@ -26,13 +27,15 @@ class Worker:
     def __init__(self, name: str) -> None:
         self._peer = PEERS[name]
         self._calls: dict[str, list[Callable[[], object]]] = {}
+        self._wait: Callable[[object], None] | None = None
+        self._queued_ns = 0  # what a call in a queue took last
         # Results stay alive until their input set comes again, so outputs rotate as inputs do.
         self._held: list[object] = []
         # Peers that read inputs in place do not keep them (OpenVINO then reads freed memory).
         self._inputs: list[dict] = []
 
     def prepare(self, message: dict) -> dict:
-        self._calls, self._held, self._inputs = {}, [], []
+        self._calls, self._wait, self._held, self._inputs = {}, None, [], []
         gc.collect()
         job = Job.from_json(message["job"])
         module = import_module(f"{__package__}.peers.{self._peer.module}")
@@ -43,6 +46,9 @@ class Worker:
         self._calls["resident"] = [session.bind(each) for each in copies]
         seconds = time.perf_counter() - start
         outputs = session.fetch(self._calls["resident"][0]())
+        if hasattr(session, "wait"):
+            self._wait, self._queued_ns = session.wait, _QUEUE_NS
+            self._calls["call"] = [_whole(call, session.wait) for call in self._calls["resident"]]
         if hasattr(session, "bind_numpy"):
             # Rotating sets move four times the L3: both ways share them.
             several = message["sets"] > 1
@@ -72,6 +78,8 @@ class Worker:
         return copies
 
     def _time(self, entry: str, runs: int, limit_ns: int) -> list[int]:
+        if entry == "resident" and self._wait is not None:
+            return self._time_queues(runs, limit_ns)
         calls, samples = self._calls[entry], []
         held = self._held = [None] * len(calls)
         clock = time.perf_counter_ns
@@ -87,6 +95,33 @@ class Worker:
             if stop > end:
                 break
         return samples
+
+    def _time_queues(self, runs: int, limit_ns: int) -> list[int]:
+        """Time calls that wait in a queue for the GPU: a sample is a call's share of a queue."""
+        calls, samples, done = self._calls["resident"], [], 0
+        held = self._held = [None] * len(calls)
+        clock = time.perf_counter_ns
+        end = clock() + limit_ns
+        while done < runs and (not samples or clock() < end):
+            count = min(max(1, _QUEUE_NS // self._queued_ns), runs - done)
+            start = clock()
+            for number in range(done, done + count):
+                index = number % len(calls)
+                held[index] = calls[index]()
+            self._wait(held[(done + count - 1) % len(calls)])
+            self._queued_ns = max(1, (clock() - start) // count)
+            samples.append(self._queued_ns)
+            done += count
+        return samples
+
+
+def _whole(call: Callable[[], object], wait: Callable[[object], None]) -> Callable[[], object]:
+    def run() -> object:
+        result = call()
+        wait(result)
+        return result
+
+    return run
 
 
 def main(name: str, *ends: str) -> None:

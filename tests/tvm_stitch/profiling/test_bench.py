@@ -24,6 +24,7 @@ from tvm_stitch.profiling.harness import Crew, Row, compare
 from tvm_stitch.profiling.inputs import random_inputs
 from tvm_stitch.profiling.peer import PEERS, Job, Peer
 from tvm_stitch.profiling.peers import peak
+from tvm_stitch.profiling.peers.hlo import launches
 from tvm_stitch.profiling.rounds import Pace, Player, play
 from tvm_stitch.profiling.stats import Timing, difference, geometric_mean, summarize
 from tvm_stitch.profiling.table import render
@@ -324,3 +325,37 @@ def test_rows_are_written_as_json():
 
 def test_every_peer_of_the_command_is_known():
     assert set(itertools.chain(*bench.AGAINST.values())) <= set(PEERS)
+
+
+HLO = """\
+HloModule jit_f, entry_computation_layout={(f32[8]{0})->f32[8]{0}}
+
+%fused_computation (param_0: f32[8]) -> f32[8] {
+  %param_0 = f32[8]{0} parameter(0)
+  ROOT %exp = f32[8]{0} exponential(%param_0)
+}
+
+%command_buffer (p: f32[8]) -> f32[8] {
+  %p = f32[8]{0} parameter(0)
+  %loop = f32[8]{0} fusion(%p), kind=kLoop, calls=%fused_computation
+  ROOT %out = (f32[8]{0}, s8[4]{0}) custom-call(%loop), custom_call_target="__cublas$gemm"
+}
+
+ENTRY %main (a: f32[8]) -> (f32[8], f32[8]) {
+  %a = f32[8]{0} parameter(0)
+  %call = f32[8]{0} call(%a), to_apply=%command_buffer
+  %sort.1 = (f32[8]{0}, s32[8]{0}) sort(%a, %a), dimensions={0}
+  %first = f32[8]{0} get-tuple-element(%sort.1), index=0
+  ROOT %tuple = (f32[8]{0}, f32[8]{0}) tuple(%call, %first)
+}
+"""
+
+
+def test_launches_of_an_hlo_program():
+    assert launches(HLO) == {"kernels": 3, "products": 1}
+
+
+def test_a_gpu_that_is_not_here_is_refused_in_one_line(softmax, capsys):
+    assert main(["bench", str(softmax), "--target", "cuda:sm_90", "--shape", "x=4,8"]) == 1
+    told = capsys.readouterr().err
+    assert "no CUDA device or driver here" in told and told.count("\n") == 1

@@ -13,7 +13,7 @@ import torch._inductor.config
 from ..onnx_ops.graph import Graph, read
 from ..onnx_ops.table import torch_column
 from ..onnx_ops.torch_column import tensor
-from ..peer import Job
+from ..peer import CannotRun, Job
 from ..simplified import simplified
 
 
@@ -39,8 +39,28 @@ def prepare(job: Job, setting: str) -> InductorSession:
     torch.set_grad_enabled(False)
     torch._dynamo.reset()
     torch._inductor.config.freezing = True
-    module = OnnxModule(read(simplified(job), torch_column())).eval()
-    return InductorSession(module, setting or "default")
+    if job.gpu:
+        use_gpu()
+    module = OnnxModule(read(simplified(job), torch_column())).eval().to(torch.get_default_device())
+    made = GpuInductorSession if job.gpu else InductorSession
+    return made(module, setting or "default")
+
+
+def use_gpu() -> None:
+    """Let PyTorch make its tensors on the GPU, and compute with floats as they are.
+
+    Raises: CannotRun without one.
+    """
+    if not torch.cuda.is_available():
+        raise CannotRun("PyTorch finds no GPU")
+    torch.set_default_device("cuda")
+    # Products of floats are of tf32 otherwise, convolutions by default.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+
+def placed(value: np.ndarray) -> torch.Tensor:
+    """Return an array as a tensor: over its memory, or on the GPU."""
+    return tensor(value).to(torch.get_default_device())
 
 
 class InductorSession:
@@ -54,7 +74,7 @@ class InductorSession:
         self.facts = {"version": torch.__version__, "mode": mode}
 
     def bind(self, inputs: dict[str, np.ndarray]) -> Callable[[], object]:
-        tensors = tuple(tensor(value) for value in inputs.values())
+        tensors = tuple(placed(value) for value in inputs.values())
         if self._compiled is None:
             self._compiled = torch.compile(_flat(self._module, tensors), mode=self._mode)
             self._compiled(*tensors)  # torch.compile does its work in the first call
@@ -63,6 +83,13 @@ class InductorSession:
 
     def fetch(self, result: Any) -> list[np.ndarray]:
         return [array(value) for value in result]
+
+
+class GpuInductorSession(InductorSession):
+    """Calls queue up on PyTorch's stream."""
+
+    def wait(self, _result: Any) -> None:
+        torch.cuda.synchronize()
 
 
 def _flat(module: OnnxModule, tensors: tuple[torch.Tensor, ...]) -> torch.fx.GraphModule:
@@ -74,6 +101,7 @@ def _flat(module: OnnxModule, tensors: tuple[torch.Tensor, ...]) -> torch.fx.Gra
 
 def array(value: torch.Tensor) -> np.ndarray:
     """Return a tensor as an array of its own."""
+    value = value.cpu()
     if value.dtype == torch.bfloat16:
         return value.contiguous().view(torch.uint16).numpy().view(ml_dtypes.bfloat16).copy()
     return value.numpy().copy()

@@ -8,10 +8,12 @@ import ml_dtypes
 import numpy as np
 import openvino as ov
 
-from ..peer import Job
+from ..peer import CannotRun, Job
 
 
 def prepare(job: Job, setting: str) -> OpenVinoSession:
+    if job.gpu:
+        raise CannotRun("OpenVINO has no plugin for CUDA")
     core = ov.Core()
     model = core.read_model(job.model)
     if job.shapes:

@@ -14,9 +14,8 @@ import torch
 import torch.nn.functional as F
 from onnx import numpy_helper
 
-from ..onnx_ops.torch_column import tensor
 from ..peer import CannotRun, Job
-from .inductor import array
+from .inductor import array, placed, use_gpu
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -51,13 +50,16 @@ FUSED: dict[str, Callable[[Tensors], torch.Tensor | tuple[torch.Tensor, ...]]] =
 }
 
 
-def prepare(job: Job, _setting: str) -> NativeSession:
+def prepare(job: Job, _setting: str) -> NativeSession | GpuNativeSession:
     model = onnx.load(job.model)
     if model.producer_name != "zoo" or model.graph.name not in FUSED:
         raise CannotRun("no framework op")
     torch.set_num_threads(job.threads)
-    weights = {w.name: tensor(numpy_helper.to_array(w).copy()) for w in model.graph.initializer}
-    return NativeSession(FUSED[model.graph.name], weights)
+    if job.gpu:
+        use_gpu()
+    weights = {w.name: placed(numpy_helper.to_array(w).copy()) for w in model.graph.initializer}
+    made = GpuNativeSession if job.gpu else NativeSession
+    return made(FUSED[model.graph.name], weights)
 
 
 class NativeSession:
@@ -68,7 +70,7 @@ class NativeSession:
         self.facts = {"version": torch.__version__}
 
     def bind(self, inputs: dict[str, np.ndarray]) -> Callable[[], object]:
-        tensors = {**self._weights, **{name: tensor(value) for name, value in inputs.items()}}
+        tensors = {**self._weights, **{name: placed(value) for name, value in inputs.items()}}
         function = self._function
 
         @torch.inference_mode()
@@ -80,3 +82,10 @@ class NativeSession:
     def fetch(self, result: object) -> list[np.ndarray]:
         results = result if isinstance(result, tuple) else (result,)
         return [array(value) for value in results]
+
+
+class GpuNativeSession(NativeSession):
+    """Calls queue up on PyTorch's stream."""
+
+    def wait(self, _result: object) -> None:
+        torch.cuda.synchronize()

@@ -23,10 +23,15 @@ _HERE = Path(__file__).parent
 _LIBRARIES = {"memory.cc": "libcudart.so.13", "driver.cc": "libcuda.so.1"}
 
 
-def install() -> None:
-    """Let TVM find a GPU of sm_90, and nvcc make libraries of kernels for it."""
-    folder = Path(tempfile.mkdtemp(prefix="tvm-stitch-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+def install(folder: Path | None = None) -> None:
+    """Let TVM find a GPU of sm_90, and nvcc make libraries of kernels for it.
+
+    They are in `folder`, where another process finds those of a model's file, or else in one that
+    is removed at the end.
+    """
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="tvm-stitch-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for source, soname in _LIBRARIES.items():
         options = ["-std=c++17", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{soname}"]
         if source == "memory.cc":
