@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ...analysis.kernel_facts import is_large_contraction
 from ...device.cuda import CudaDevice
 from ...kernel_ir.expr import Axis
 from ...kernel_ir.stage import Stage
 from ..facts.reading import Reading
+from ..facts.scaled_rows import ScaledRow, scaled_rows
 from ..plan.decisions import PartDecisions
 from .policy import BLOCKS
 
@@ -16,11 +17,13 @@ from .policy import BLOCKS
 def part_counts(reading: Reading, device: CudaDevice) -> Iterator[tuple[PartDecisions, ...]]:
     """Yield the sums of few results that several blocks may add up, each in so many parts."""
     seen: set[tuple[PartDecisions, ...]] = set()
-    stages = reading.reduced.stages
-    largest = max((s.domain for s in stages), default=0)
+    stages, rows = reading.reduced.stages, scaled_rows(reading.reduced)
+    follow = {stage for row in rows.values() for stage in row.sums}
+    domain = {s: max(each.domain for each in (s, *_sums_of(s, rows))) for s in stages}
+    largest = max(domain.values(), default=0)
     sums = [
         (n, s) for n, s in enumerate(stages)
-        if s.reduction is not None and s.domain * 4 >= largest
+        if s.reduction is not None and s not in follow and domain[s] * 4 >= largest
         and _cut_axis(s).extent >= BLOCKS.long_sum
     ]  # fmt: skip
     if not sums or largest < BLOCKS.worth:
@@ -31,6 +34,24 @@ def part_counts(reading: Reading, device: CudaDevice) -> Iterator[tuple[PartDeci
             if (parts := tuple(part for part in made if part.count > 1)) and parts not in seen:
                 seen.add(parts)
                 yield parts
+
+
+def row_counts(reading: Reading) -> Iterator[tuple[PartDecisions, ...]]:
+    """Yield rows of exps that products read, each in parts that a block has room for."""
+    stages, rows = reading.reduced.stages, scaled_rows(reading.reduced)
+    numbers = [n for n, s in enumerate(stages) if any(map(is_large_contraction, _sums_of(s, rows)))]
+    for length in BLOCKS.row_parts:
+        long = [n for n in numbers if stages[n].reduced[0].extent > length]
+        if not long:
+            return
+        extents = [stages[n].reduced[0].extent for n in long]
+        counts = (_even_parts(extent, -(-extent // length), BLOCKS.terms) for extent in extents)
+        yield tuple(PartDecisions(n, 0, count) for n, count in zip(long, counts, strict=True))
+
+
+def _sums_of(stage: Stage, rows: Mapping[Stage, ScaledRow]) -> tuple[Stage, ...]:
+    """Return the sums of exps that are in parts if the largest element of their row is."""
+    return rows[stage].sums if stage in rows else ()
 
 
 def _cut_axis(stage: Stage) -> Axis:

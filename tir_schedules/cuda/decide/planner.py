@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from ..legal.phase import build_phase
 from ..plan.decisions import Decisions, PartDecisions, PhaseDecisions
 from ..plan.kernel_plan import Phase
 from .candidates import candidates, families
-from .counts import part_counts
+from .counts import part_counts, row_counts
 from .numbered import Numbers
 from .policy import BLOCKS
 
@@ -41,11 +42,13 @@ def default_decisions(reading: Reading, device: CudaDevice) -> Decisions | str:
         return reason
     whole = cheapest(reading.space(), (), device)
     found = [] if isinstance(whole, str) else [whole]
+    counts = row_counts(reading)
     if not found or found[0].blocks < BLOCKS.few * device.sms:
-        for parts in part_counts(reading, device):
-            limit = min((choice.ns for choice in found), default=math.inf)
-            made = cheapest(reading.space(parts), parts, device, limit)
-            found += [] if isinstance(made, str) else [made]
+        counts = itertools.chain(counts, part_counts(reading, device))
+    for parts in counts:
+        limit = min((choice.ns for choice in found), default=math.inf)
+        made = cheapest(reading.space(parts), parts, device, limit)
+        found += [] if isinstance(made, str) else [made]
     return min(found, key=lambda choice: choice.ns).decisions if found else whole
 
 
@@ -59,7 +62,7 @@ def refuse(reading: Reading, device: CudaDevice) -> str | None:
     reason = _without_way(reading.space(), device)
     if reason is None:
         return None
-    parts = part_counts(reading, device)
+    parts = itertools.chain(row_counts(reading), part_counts(reading, device))
     able = any(_without_way(reading.space(each), device) is None for each in parts)
     return None if able else reason
 

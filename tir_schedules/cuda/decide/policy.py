@@ -20,7 +20,8 @@ class BlockPolicy:
     Sums of at least `long_sum` positions, in kernels of `worth` points, go in parts if a launch has
     fewer than `few` blocks a multiprocessor: as many as give `waves` of blocks of `share` results,
     of a product `product_share`. An axis of `long_axis` positions is cut, before shorter ones.
-    Parts are whole numbers of `vector`, of a product `terms`.
+    Parts are whole numbers of `vector`, of a product `terms`. Rows of exps that a product reads go
+    in parts of about `row_parts`, which a block has room for.
 
     `widths`, `holds` and `unrolls` are candidates of knobs of those names.
 
@@ -71,6 +72,7 @@ class BlockPolicy:
     long_axis: int = 128
     vector: int = 4
     terms: int = 64
+    row_parts: tuple[int, ...] = (256, 512, 1024)
 
     widths: tuple[int, ...] = (1, 2, 4, 8)
     holds: tuple[int, ...] = (96, 48, 0)

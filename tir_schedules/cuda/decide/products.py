@@ -10,7 +10,8 @@ from types import MappingProxyType
 from ...analysis.iteration_space import Atom, Node, Space
 from ...device.cuda import WARP
 from ..facts.accesses import vector_width
-from ..facts.tiles import HALVES, is_tiled
+from ..facts.halves import HALVES
+from ..facts.tiles import is_tiled
 from ..plan.decisions import PhaseDecisions, SpreadDecisions
 from ..plan.tile import Tile
 from .axes import Views

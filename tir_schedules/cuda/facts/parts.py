@@ -11,24 +11,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...analysis.iteration_space import Edge, Node, Space
-from ...kernel_ir.expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor
+from ...kernel_ir.expr import Axis, AxisRef, Const, Expr, Load, Op
 from ...kernel_ir.sharing import BRANCH
 from ...kernel_ir.stage import Kernel, Stage, substitute_axes
 from ..plan.decisions import PartDecisions
-
-
-class Parts(Tensor):
-    """A tensor of parts of sums."""
+from ..plan.parts import Parts
+from .scaled_rows import given_away, in_scaled_parts, scaled_rows
 
 
 def in_parts(kernel: Kernel, parts: Sequence[PartDecisions]) -> Kernel:
-    """Return the kernel with some sums in parts."""
+    """Return the kernel with some sums in parts: with a row's largest element its sums of exps."""
+    chosen = {kernel.stages[part.stage]: part for part in parts}
+    rows = {stage: row for stage, row in scaled_rows(kernel).items() if stage in chosen}
+    follow = {stage for row in rows.values() for stage in row.sums}
+    made = kernel
+    for stage, row in rows.items():
+        made = in_scaled_parts(made, row, chosen[stage].count)
     stages: list[Stage] = []
-    chosen = {part.stage: part for part in parts}
-    for number, stage in enumerate(kernel.stages):
-        part = chosen.get(number)
-        stages += [stage] if part is None else _factored(stage, part)
-    return replace(kernel, stages=tuple(stages))
+    for stage in made.stages:
+        alone = stage in chosen and stage not in rows and stage not in follow
+        stages += _factored(stage, chosen[stage]) if alone else [stage]
+    return replace(made, stages=tuple(stages))
 
 
 def _factored(stage: Stage, decided: PartDecisions) -> list[Stage]:
@@ -53,7 +56,7 @@ def _factored(stage: Stage, decided: PartDecisions) -> list[Stage]:
     index = tuple(substitute_axes(i, places) for i in stage.out_index)
     load = Load(made, (AxisRef(added), *index))
     second = Stage(stage.name, stage.out, (*own.values(), added), index, load, rule)
-    return [first, second]
+    return [*given_away(first), second]
 
 
 def _sum(left: Expr, right: Expr) -> Expr:
@@ -65,13 +68,20 @@ def _times(value: Expr, factor: int) -> Expr:
 
 
 def launches_of(space: Space) -> list[list[Node]]:
-    """Return the nodes of each launch: what reads parts of sums waits for all of them."""
+    """Return the nodes of each launch: what puts parts together waits for all of them."""
     level: dict[Node, int] = {}
     for node in space.nodes:
         edges = space.incoming.get(node, ())
-        level[node] = max((level[e.producer] + is_partial(e.producer) for e in edges), default=0)
+        level[node] = max((level[e.producer] + _waits(e) for e in edges), default=0)
     count = max(level.values(), default=0) + 1
     return [[n for n in space.nodes if level[n] == number] for number in range(count)]
+
+
+def _waits(edge: Edge) -> bool:
+    """Return whether a node reads other parts than the one that it is a part of itself."""
+    made, reader = edge.producer, edge.consumer
+    own = set(reader.spatial) - edge.unaligned
+    return is_partial(made) and not set(made.spatial) <= own
 
 
 def separate(space: Space, nodes: Sequence[Node]) -> list[list[Node]]:

@@ -16,8 +16,7 @@ from ...kernel_ir.index import normalize
 from ...kernel_ir.stage import Kernel, Stage, substitute_axes
 from ...rewrites.inline import inline_into, is_identity
 from ..plan.tile import Tile
-
-HALVES = ("float16", "bfloat16")  # what tensor cores multiply, and add up in float32
+from .halves import HALVES
 
 
 def with_tiles(kernel: Kernel) -> Kernel:

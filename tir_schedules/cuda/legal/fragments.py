@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...device.cuda import WARP
 from ...kernel_ir.expr import Load, Op
-from ..facts.tiles import HALVES
+from ..facts.halves import HALVES
 from ..plan.axes import FRAGMENT
 from ..plan.fragments import Fragments, fragments_of
 from ..plan.kernel_plan import Phase
