@@ -42,10 +42,12 @@ def compile(
     dump_dir: str | os.PathLike | None = None,
     verify: bool = False,
     on_mismatch: str = "refuse",
+    values: Mapping[str, object] | None = None,
 ) -> Model:
     """Compile a path to an ONNX file, a ModelProto, an ExportedProgram or a Relax module.
 
-    `threads` defaults to the CPUs this process may use. `fuel` stops after that many rewrites
+    `values` binds inputs of an ONNX model that decide shapes: the compiled model has no such
+    inputs. `threads` defaults to the CPUs this process may use. `fuel` stops after that many rewrites
     and fusions; `dump_dir` receives the module after each pass.
 
     `profile` is a file of `tvm-stitch calibrate`; the shipped figures nearest to the CPU serve
@@ -65,7 +67,7 @@ def compile(
     if on_mismatch != "refuse" and not verify:
         rule = "without verification no mismatch is found"
         raise StitchError(f"on_mismatch {on_mismatch!r}", rule, "verify too")
-    asked = Request(model, target, shapes, log, profile, threads, fusion, fuel, dump_dir)
+    asked = Request(model, target, shapes, log, profile, threads, fusion, fuel, dump_dir, values)
     if not verify:
         return build(lower(asked))
     from tvm_stitch.verification.unfuse import compile_verified

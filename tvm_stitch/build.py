@@ -68,6 +68,7 @@ class Request:
     fusion: str = "stitch"
     fuel: int | None = None
     dump_dir: PathLike | None = None
+    values: Mapping[str, object] | None = None
     apart: Apart = NOTHING
     policy: Policy = POLICY
 
@@ -113,7 +114,7 @@ def understand(request: Request, steps: Steps | None = None) -> Asked:
     if request.profile:
         measured = _profile(request.profile, device_of(target, threads))
     device = device_of(target, threads, measured)
-    imported = import_model(request.model, request.shapes)
+    imported = import_model(request.model, request.shapes, request.values)
     imported = packed(imported, device, request.policy.layout, steps)
     return Asked(imported, target, threads, measured)
 

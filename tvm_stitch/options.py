@@ -11,6 +11,7 @@ class ModelOptions(TypedDict, total=False):
     """Which shapes, threads and figures to compile a model for; `tvm_stitch.compile` tells."""
 
     shapes: Mapping[str, Sequence[int]] | None
+    values: Mapping[str, object] | None
     log: str | os.PathLike | None
     profile: str | os.PathLike | None
     threads: int | None

@@ -31,6 +31,7 @@ SECTIONS = {
     "tsan": "tsan_section",
     "guarded": "guarded_section",
     "hostile": "hostile_section",
+    "nodes": "nodes_section",
     "gpu": "gpu_section",
     "gpu_decisions": "gpu_decisions_section",
 }

@@ -20,15 +20,20 @@ __all__ = ["ImportedModel", "TensorSpec", "import_model"]
 def import_model(
     model: str | os.PathLike | onnx.ModelProto | IRModule | object,
     shapes: Mapping[str, Sequence] | None = None,
+    values: Mapping[str, object] | None = None,
 ) -> ImportedModel:
     """Import a path to an ONNX file, a ModelProto, a torch ExportedProgram or a Relax module.
 
-    Raises: StitchError for anything else, and for whatever the model or `shapes` get wrong.
+    Raises: StitchError for anything else, and for whatever the model, `shapes` or `values` get
+    wrong.
     """
     if isinstance(model, str | os.PathLike):
-        return import_onnx(Path(model), shapes)
+        return import_onnx(Path(model), shapes, values)
     if isinstance(model, onnx.ModelProto):
-        return import_onnx(model, shapes)
+        return import_onnx(model, shapes, values)
+    if values:
+        given = f"values of a {type(model).__name__}"
+        raise StitchError(given, "only inputs of ONNX models take values", "leave them out")
     if isinstance(model, IRModule):
         return import_relax(model, shapes)
     if _is_exported_program(model):

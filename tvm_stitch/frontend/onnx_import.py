@@ -23,14 +23,17 @@ from tvm_stitch.frontend.rewrites.norms.group_normalization import replace_depre
 from tvm_stitch.frontend.shapes import bind_shapes
 from tvm_stitch.frontend.structure import check_structure, inline_functions, simplify
 from tvm_stitch.frontend.to_relax import to_relax
+from tvm_stitch.frontend.values import bind_values
 
 
 def import_onnx(
-    model: Path | onnx.ModelProto, shapes: Mapping[str, Sequence] | None
+    model: Path | onnx.ModelProto,
+    shapes: Mapping[str, Sequence] | None,
+    values: Mapping[str, object] | None = None,
 ) -> ImportedModel:
     """Import an ONNX file or message, which stays as it is.
 
-    Raises: StitchError for whatever the model or `shapes` get wrong.
+    Raises: StitchError for whatever the model, `shapes` or `values` get wrong.
     """
     path = model if isinstance(model, Path) else None
     given = path or f"ONNX model {model.graph.name!r}"
@@ -40,6 +43,7 @@ def import_onnx(
     graph = read_graph(proto, TensorReader(given, path), given)
     del proto
     check_operators(graph, given)
+    bind_values(graph, values)
     bind_shapes(graph, shapes)
     replace_deprecated(graph)
     check_structure(graph, given)
