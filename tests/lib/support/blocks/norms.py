@@ -8,7 +8,7 @@ import numpy as np
 
 from support.blocks import ops as op
 from support.blocks.graph import BlockGraph
-from support.random_graphs.values import Value
+from support.random_graphs.values import Composite, Value
 
 EPSILONS = (1e-5, 1e-5, 1e-6, 1e-3, 1e-12)
 
@@ -34,13 +34,22 @@ def layer_norm(g: BlockGraph, x: Value) -> Value:
     if g.rng.random() < 0.8:
         args.append(op.weight(g, x.shape[-1]))
 
-    def function(a, scale, bias=0.0):
-        centred = a - a.mean(-1, keepdims=True)
-        variance = np.square(centred).mean(-1, keepdims=True)
-        return centred / np.sqrt(variance + epsilon) * scale + bias
+    def noisy(share):
+        def function(a, scale, bias=0.0):
+            return _standardised(a, -1, epsilon, share) * scale + bias
 
+        return function
+
+    function = Composite(noisy(0.0), noisy)
     attrs = {"axis": g.rng.choice((-1, x.rank - 1)), "epsilon": epsilon}
     return g.rounded("LayerNormalization", function, args, accumulates=True, **attrs)
+
+
+def _standardised(a: np.ndarray, axes, epsilon: float, share: float) -> np.ndarray:
+    """Return (a - mean) / sqrt(variance + epsilon), the mean off by a share of itself."""
+    centred = a - a.mean(axes, keepdims=True) * (1 + share)
+    variance = np.square(centred).mean(axes, keepdims=True)
+    return centred / np.sqrt(variance + epsilon)
 
 
 def rms_norm(g: BlockGraph, x: Value) -> Value:
@@ -111,11 +120,14 @@ def _instance(g: BlockGraph, x: Value, scale: np.ndarray, bias: np.ndarray) -> V
     epsilon = g.rng.choice(EPSILONS[:4])
     axes, by_channel = tuple(range(2, x.rank)), (-1, *(1,) * (x.rank - 2))
 
-    def function(a, s, b):
-        centred = a - a.mean(axes, keepdims=True)
-        variance = np.square(centred).mean(axes, keepdims=True)
-        return centred / np.sqrt(variance + epsilon) * s.reshape(by_channel) + b.reshape(by_channel)
+    def noisy(share):
+        def function(a, s, b):
+            y = _standardised(a, axes, epsilon, share)
+            return y * s.reshape(by_channel) + b.reshape(by_channel)
 
+        return function
+
+    function = Composite(noisy(0.0), noisy)
     args = [x, g.constant(scale, x.dtype), g.constant(bias, x.dtype)]
     return g.rounded("InstanceNormalization", function, args, accumulates=True, epsilon=epsilon)
 

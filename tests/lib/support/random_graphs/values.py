@@ -24,6 +24,20 @@ SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 3e38, -3e38, 88.8,
 Function = Callable[..., np.ndarray]
 
 
+@dataclass(frozen=True)
+class Composite:
+    """A function of several steps; `noisy` rounds in one of them, by a share of what that makes.
+
+    Where all elements of a row are rounded alike a later mean does not take it out.
+    """
+
+    exact: Function
+    noisy: Callable[[float], Function]
+
+    def __call__(self, *args: np.ndarray) -> np.ndarray:
+        return self.exact(*args)
+
+
 @dataclass(eq=False)
 class Value:
     """A tensor of a graph. Float lanes are float64, others have the value's dtype.
@@ -99,7 +113,8 @@ def rounded(
         terms = [a.lanes[lane] for a in args]
         if accumulates:
             terms = [_jitter(term, dtype, noise) for term in terms]
-        lanes.append(_jitter(_call(function, terms), dtype, noise))
+        inside = function.noisy(EPSILON[dtype]) if isinstance(function, Composite) else function
+        lanes.append(_jitter(_call(inside, terms), dtype, noise))
     return Value(name, dtype, tuple(lanes), exact=False)
 
 
