@@ -24,6 +24,7 @@ from tvm_stitch.frontend.rewrites.norms.batch_normalization import batch_normali
 from tvm_stitch.frontend.rewrites.norms.layer_normalization import layer_normalization
 from tvm_stitch.frontend.rewrites.norms.lp_normalization import lp_normalization
 from tvm_stitch.frontend.rewrites.one_hot import one_hot
+from tvm_stitch.frontend.rewrites.recurrent.layers import RECURRENT_OPS, recurrent
 from tvm_stitch.frontend.rewrites.reductions.half_reductions import half_reductions
 from tvm_stitch.frontend.rewrites.reductions.integer_mean import integer_mean
 from tvm_stitch.frontend.rewrites.reductions.log_sum_exp import log_sum_exp
@@ -32,6 +33,7 @@ from tvm_stitch.frontend.rewrites.upsample import upsample
 
 REWRITES = (
     microsoft,
+    recurrent,
     dropout,
     batch_normalization,
     gemm,
@@ -59,5 +61,9 @@ REWRITES = (
 OPTIONAL = (batch_normalization, gemm, small_power, clip_by_constants, scalar_operand)
 # Operators that TVM's importer lacks and a rewrite above removes, by domain.
 REWRITTEN_OPS = frozenset(
-    {("", "LpNormalization"), *(("com.microsoft", name) for name in MICROSOFT_OPS)}
+    {
+        ("", "LpNormalization"),
+        *(("com.microsoft", name) for name in MICROSOFT_OPS),
+        *(("", name) for name in RECURRENT_OPS),
+    }
 )
