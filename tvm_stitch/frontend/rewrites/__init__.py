@@ -24,6 +24,11 @@ from tvm_stitch.frontend.rewrites.norms.batch_normalization import batch_normali
 from tvm_stitch.frontend.rewrites.norms.layer_normalization import layer_normalization
 from tvm_stitch.frontend.rewrites.norms.lp_normalization import lp_normalization
 from tvm_stitch.frontend.rewrites.one_hot import one_hot
+from tvm_stitch.frontend.rewrites.quantised.blocks import quantised_blocks
+from tvm_stitch.frontend.rewrites.quantised.products import (
+    QUANTISED_PRODUCTS,
+    quantised_product,
+)
 from tvm_stitch.frontend.rewrites.recurrent.layers import RECURRENT_OPS, recurrent
 from tvm_stitch.frontend.rewrites.reductions.half_reductions import half_reductions
 from tvm_stitch.frontend.rewrites.reductions.integer_mean import integer_mean
@@ -34,6 +39,8 @@ from tvm_stitch.frontend.rewrites.upsample import upsample
 REWRITES = (
     microsoft,
     recurrent,
+    quantised_product,
+    quantised_blocks,
     dropout,
     batch_normalization,
     gemm,
@@ -64,6 +71,6 @@ REWRITTEN_OPS = frozenset(
     {
         ("", "LpNormalization"),
         *(("com.microsoft", name) for name in MICROSOFT_OPS),
-        *(("", name) for name in RECURRENT_OPS),
+        *(("", name) for name in (*RECURRENT_OPS, *QUANTISED_PRODUCTS)),
     }
 )

@@ -1,0 +1,1 @@
+"""Operators of quantised models: products of integers, and scales of rows, columns or blocks."""
