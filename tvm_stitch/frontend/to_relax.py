@@ -169,6 +169,9 @@ class _Importer(ONNXGraphImporter):
             if not done:
                 self._end_blocks()
 
+    def _check_for_unsupported_ops(self, graph):
+        """Leave it to the node that meets one, which is named."""
+
     def _end_blocks(self) -> None:
         """End what a refusal leaves open: TVM would warn of it, on a line of its own."""
         with contextlib.suppress(RuntimeError):  # there is none

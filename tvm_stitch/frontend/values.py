@@ -12,6 +12,20 @@ from tvm_stitch.frontend.onnx_graph.graph import Graph, consumed, has_input
 from tvm_stitch.frontend.onnx_graph.tensors import dtype_of
 from tvm_stitch.frontend.to_relax import VALUE_INPUTS
 
+# Operands that must be known, of the operators that the importer has and of those rewritten.
+DECIDING = {
+    **VALUE_INPUTS,
+    "BlackmanWindow": (0,),
+    "CenterCropPad": (1,),
+    "Col2Im": (1, 2),
+    "CumProd": (1,),
+    "DFT": (1, 2),
+    "HammingWindow": (0,),
+    "HannWindow": (0,),
+    "MelWeightMatrix": (0, 1, 2, 3, 4),
+    "STFT": (1, 3),
+}
+
 
 def bind_values(graph: Graph, values: Mapping[str, object] | None) -> None:
     """Make constants of inputs whose values are given; the model has these inputs no more.
@@ -41,7 +55,7 @@ def deciding_inputs(graph: Graph) -> list[str]:
     waiting = [
         node.input[place]
         for node in graph.nodes
-        for place in VALUE_INPUTS.get(node.op_type, ())
+        for place in DECIDING.get(node.op_type, ())
         if not node.domain and has_input(node, place)
     ]
     seen: set[str] = set()

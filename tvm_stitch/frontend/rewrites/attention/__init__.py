@@ -1,0 +1,1 @@
+"""ONNX's Attention, in products and a softmax."""

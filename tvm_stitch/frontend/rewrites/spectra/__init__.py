@@ -1,0 +1,1 @@
+"""Fourier transforms, as products with matrices of sines and cosines."""
