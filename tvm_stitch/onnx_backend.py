@@ -1,8 +1,8 @@
 """ONNX's own interface to a runtime: `onnx.backend.base.Backend`, for its test suite and others.
 
-    from onnx.backend.test import BackendTest
-    from tvm_stitch.onnx_backend import StitchBackend
-    BackendTest(StitchBackend, __name__)
+from onnx.backend.test import BackendTest
+from tvm_stitch.onnx_backend import StitchBackend
+BackendTest(StitchBackend, __name__)
 """
 
 from __future__ import annotations

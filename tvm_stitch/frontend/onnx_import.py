@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx
 
 from tvm_stitch.frontend.bounds import bound_indices
+from tvm_stitch.frontend.expansions import EXPANSIONS
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.normalise import normalise
 from tvm_stitch.frontend.onnx_graph.calls import check_calls
@@ -47,11 +48,11 @@ def import_onnx(
     bind_shapes(graph, shapes)
     replace_deprecated(graph)
     check_structure(graph, given)
-    inline_functions(graph, given)
+    inline_functions(graph)
     check_operators(graph, given)  # calls that do not fit their function stay
-    normalise(graph, [], given)
+    normalise(graph, EXPANSIONS, given)
     simplify(graph)
-    normalise(graph, REWRITES, given, OPTIONAL)
+    normalise(graph, (*EXPANSIONS, *REWRITES), given, OPTIONAL)
     share_constants(graph)
     bounds = bound_indices(graph, given)
     imported = to_relax(graph, given)

@@ -16,6 +16,10 @@ OLDEST_OPSET = 7  # broadcasting became NumPy's
 NOT_ONNX = {"AllClassNMS", "Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu",
             "MatMulInteger16", "SkipLayerNormalization"}  # fmt: skip
 
+_WITH_BODIES = {("", "If"), ("", "Loop"), ("", "Scan")}
+# Operators that have a result only where all of their operands are known.
+FOLDED_OPS = {("", "MelWeightMatrix")}
+
 
 def check_operators(graph: Graph, given: object) -> None:
     """Raise StitchError for an operator set that is too old or new, or naming all unknown ops."""
@@ -63,7 +67,7 @@ def _known(node: onnx.NodeProto, opset: int) -> bool:
     return (
         has_converter(node)
         or has_body(node, opset)
-        or (_domain(node), node.op_type) in {*REWRITTEN_OPS, ("", "If")}
+        or (_domain(node), node.op_type) in {*REWRITTEN_OPS, *FOLDED_OPS, *_WITH_BODIES}
     )
 
 

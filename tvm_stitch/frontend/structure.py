@@ -14,8 +14,6 @@ import onnx.inliner
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.onnx_graph.graph import Graph, take_model, write_model
-from tvm_stitch.frontend.operators import has_body, has_converter
-from tvm_stitch.frontend.rewrites import REWRITTEN_OPS
 
 logger = logging.getLogger(__name__)
 
@@ -50,48 +48,11 @@ def check_structure(graph: Graph, given: object) -> None:
         raise StitchError(given, f"invalid ONNX: {reason}", "export the model again") from error
 
 
-def inline_functions(graph: Graph, given: object) -> None:
-    """Replace calls of model functions, and of ONNX functions that TVM lacks, by their bodies.
-
-    Raises: StitchError where operands do not fit an operator so far that it has no body.
-    """
+def inline_functions(graph: Graph) -> None:
+    """Replace calls of the model's own functions by their bodies."""
     if graph.functions:
         take_model(graph, onnx.inliner.inline_local_functions(write_model(graph, is_structural)))
         graph.functions = []
-    try:
-        left = _inline_operators(graph)
-    except (RuntimeError, onnx.shape_inference.InferenceError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise StitchError(
-            given, f"its operators cannot be inlined ({reason})", "check the types of its values"
-        ) from error
-    if left:
-        ops = ", ".join(sorted(op for _, op in left))
-        rule = f"its operators cannot be inlined ({ops}: no body for these types)"
-        raise StitchError(given, rule, "check the types of its values")
-
-
-def _inline_operators(graph: Graph) -> set[tuple[str, str]]:
-    """Replace operators by their bodies; return those of which none has one for its types."""
-    before = None
-    while wanted := {
-        (node.domain, node.op_type)
-        for node in graph.nodes
-        if not has_converter(node)
-        and (node.domain, node.op_type) not in REWRITTEN_OPS
-        and has_body(node, graph.opset)
-    }:
-        if (now := [node.op_type for node in graph.nodes]) == before:
-            return wanted
-        before = now
-        model = onnx.shape_inference.infer_shapes(write_model(graph, is_structural))
-        take_model(
-            graph,
-            onnx.inliner.inline_selected_functions(
-                model, sorted(wanted), inline_schema_functions=True
-            ),
-        )
-    return set()
 
 
 def simplify(graph: Graph) -> None:

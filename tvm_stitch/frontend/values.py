@@ -22,6 +22,7 @@ DECIDING = {
     "DFT": (1, 2),
     "HammingWindow": (0,),
     "HannWindow": (0,),
+    "Loop": (0, 1),
     "MelWeightMatrix": (0, 1, 2, 3, 4),
     "STFT": (1, 3),
 }

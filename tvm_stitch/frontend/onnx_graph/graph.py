@@ -156,7 +156,7 @@ def _without_constants(
 ) -> Iterator[onnx.NodeProto]:
     for node in nodes:
         if node.op_type == "Constant" and node.domain in DEFAULT_DOMAINS:
-            constants[node.output[0]] = _constant_value(node, read)
+            constants[node.output[0]] = constant_value(node, read)
         else:
             copy = _copy(node)
             # onnxsim would make up a name.
@@ -165,7 +165,8 @@ def _without_constants(
             yield copy
 
 
-def _constant_value(node: onnx.NodeProto, read: Callable) -> np.ndarray:
+def constant_value(node: onnx.NodeProto, read: Callable) -> np.ndarray:
+    """Return what a Constant holds. Raises: StitchError if that is no dense tensor."""
     given = f"Constant {node.output[0]!r}"
     if len(node.attribute) != 1:
         rule = f"it has {len(node.attribute)} attributes, not one value"

@@ -93,7 +93,16 @@ REWRITES = (
 )
 # Without these a model is as right, and slower.
 OPTIONAL = (batch_normalization, gemm, small_power, clip_by_constants, scalar_operand)
-_NAMED = ("Attention", "Col2Im", "CumProd", "DFT", "Det", "ReverseSequence", "STFT", "TensorScatter")
+_NAMED = (
+    "Attention",
+    "Col2Im",
+    "CumProd",
+    "DFT",
+    "Det",
+    "ReverseSequence",
+    "STFT",
+    "TensorScatter",
+)
 # Operators that TVM's importer lacks and a rewrite above removes, by domain.
 REWRITTEN_OPS = frozenset(
     {

@@ -15,8 +15,9 @@ def col2im(graph: Graph, node: onnx.NodeProto) -> list | None:
     """rewrite: Col2Im(x) -> ConvTranspose(Reshape(x), eye)"""
     if node.op_type != "Col2Im" or node.domain:
         return None
-    shape, image, block = graph.static_shape(node.input[0]), *(
-        graph.constant(node, at) for at in (1, 2)
+    shape, image, block = (
+        graph.static_shape(node.input[0]),
+        *(graph.constant(node, at) for at in (1, 2)),
     )
     if shape is None or image is None or block is None:
         return None

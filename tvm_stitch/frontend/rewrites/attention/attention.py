@@ -94,9 +94,7 @@ def _heads(
     return made, [batch, count, length, whole // count]
 
 
-def _weights(
-    build: Builder, scores: str, bias: Bias | None, attrs: dict, dtype: np.dtype
-) -> str:
+def _weights(build: Builder, scores: str, bias: Bias | None, attrs: dict, dtype: np.dtype) -> str:
     """Return the softmax of scores, 0 for a query that sees no key."""
     if kind := attrs.get("softmax_precision", 0):
         scores = build.cast(scores, onnx.helper.tensor_dtype_to_np_dtype(kind))

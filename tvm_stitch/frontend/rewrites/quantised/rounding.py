@@ -7,9 +7,7 @@ import numpy as np
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 
 
-def requantised(
-    build: Builder, value: str, step: str, zero: str, dtype: np.dtype, out: str
-) -> str:
+def requantised(build: Builder, value: str, step: str, zero: str, dtype: np.dtype, out: str) -> str:
     """Return saturate(round(value / step) + zero) in a type of integers."""
     limits = np.iinfo(dtype)
     rounded = build("Round", build("Div", value, step))

@@ -63,9 +63,7 @@ def recurrent(graph: Graph, node: onnx.NodeProto) -> list | None:
     is_batch_first = bool(attrs.get("layout", 0))
     batch, steps = shape[:2] if is_batch_first else shape[1::-1]
     lengths = node.input[4] if has_input(node, 4) else None
-    layer = _Layer(
-        build, node, known.dtype, steps, batch, weights[2], is_batch_first, lengths
-    )
+    layer = _Layer(build, node, known.dtype, steps, batch, weights[2], is_batch_first, lengths)
     x = node.input[0]
     if is_batch_first:
         x = build("Transpose", x, perm=[1, 0, 2])

@@ -98,7 +98,11 @@ def stft(graph: Graph, node: onnx.NodeProto) -> list | None:
     step, onesided = int(step[0]), bool(attributes(node).get("onesided", 1))
     frames = (shape[1] - size) // step + 1
     places = np.arange(frames)[:, None] * step + np.arange(size)[None]
-    x = node.input[0] if len(shape) == 3 else build("Unsqueeze", node.input[0], build.constant([-1]))
+    x = (
+        node.input[0]
+        if len(shape) == 3
+        else build("Unsqueeze", node.input[0], build.constant([-1]))
+    )
     parts = shape[2] if len(shape) == 3 else 1
     lines = build("Gather", x, build.constant(places), axis=1)
     if window is not None:

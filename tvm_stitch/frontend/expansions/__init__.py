@@ -1,0 +1,10 @@
+"""Operators that hold others, replaced by these: functions, loops of known count, known branches."""
+
+from __future__ import annotations
+
+from tvm_stitch.frontend.expansions.branch import known_branch
+from tvm_stitch.frontend.expansions.function_body import function_body
+from tvm_stitch.frontend.expansions.loop import unrolled_loop
+from tvm_stitch.frontend.expansions.scan import unrolled_scan
+
+EXPANSIONS = (known_branch, unrolled_loop, unrolled_scan, function_body)
