@@ -219,6 +219,7 @@ def build(lowered: Lowered) -> Model:
         weights=len(imported.weights) + len(imported.prepared),
         new_outputs=makes_new_outputs(mod),
         arch=arch,
+        narrow=imported.narrow,
     )
     passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched())
     with burning(lowered.fuel), machine_code(arch), lowered.target:

@@ -29,6 +29,7 @@ class ImportedModel:
     by PrimFuncs of `mod` when the model is loaded. `index_bounds[name]` is the inclusive range that
     values of an integer input must lie in because they index an axis. `origins`: by the name of a
     variable of `main`, the node of the user's model that makes its value, for `origin_of`.
+    `narrow`: the type of inputs and outputs whose numbers within are of a wider one.
     """
 
     mod: IRModule
@@ -38,3 +39,4 @@ class ImportedModel:
     prepared: tuple[Prepared, ...] = ()
     index_bounds: dict[str, tuple[int, int]] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
+    narrow: dict[str, str] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from tvm_stitch.frontend.onnx_graph.calls import check_calls
 from tvm_stitch.frontend.onnx_graph.dedupe import share_constants
 from tvm_stitch.frontend.onnx_graph.graph import read_graph
 from tvm_stitch.frontend.onnx_graph.load import load_structure
+from tvm_stitch.frontend.onnx_graph.narrow import widen_narrow
 from tvm_stitch.frontend.onnx_graph.sound import check_sound
 from tvm_stitch.frontend.onnx_graph.tensors import TensorReader
 from tvm_stitch.frontend.operators import check_operators
@@ -45,6 +46,7 @@ def import_onnx(
     del proto
     check_operators(graph, given)
     bind_values(graph, values)
+    widen_narrow(graph)
     bind_shapes(graph, shapes)
     replace_deprecated(graph)
     check_structure(graph, given)
@@ -56,4 +58,6 @@ def import_onnx(
     share_constants(graph)
     bounds = bound_indices(graph, given)
     imported = to_relax(graph, given)
-    return replace(imported, index_bounds=bounds)
+    edge = {value.name for value in (*graph.inputs, *graph.outputs)}
+    narrow = {name: kind for name, kind in graph.narrow.items() if name in edge}
+    return replace(imported, index_bounds=bounds, narrow=narrow)

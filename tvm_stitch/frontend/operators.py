@@ -8,6 +8,7 @@ import onnx
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.converters import CONVERTERS
 from tvm_stitch.frontend.onnx_graph.graph import DEFAULT_DOMAINS, Graph, bodies
 from tvm_stitch.frontend.rewrites import REWRITTEN_OPS
 
@@ -52,7 +53,8 @@ def check_operators(graph: Graph, given: object) -> None:
 def has_converter(node: onnx.NodeProto) -> bool:
     """Say whether TVM's importer has this operator under this meaning."""
     known = onnx_frontend._get_convert_map()
-    return not _domain(node) and node.op_type in known and node.op_type not in NOT_ONNX
+    has = node.op_type in CONVERTERS or (node.op_type in known and node.op_type not in NOT_ONNX)
+    return not _domain(node) and has
 
 
 def has_body(node: onnx.NodeProto, opset: int) -> bool:

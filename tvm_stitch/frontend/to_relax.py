@@ -17,6 +17,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from relay_passes.rewrites.legalize.named_legalize import REFUSALS
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.converters import CONVERTERS
 from tvm_stitch.frontend.model import ImportedModel, TensorSpec
 from tvm_stitch.frontend.onnx_graph.dedupe import rename_inputs
 from tvm_stitch.frontend.onnx_graph.graph import Graph, consumed, has_input, write_model
@@ -181,7 +182,10 @@ class _Importer(ONNXGraphImporter):
     def _convert_operator(self, op_name, inputs, attrs, opset):
         name = attrs["tvm_custom"]["name"]
         try:
-            made = super()._convert_operator(op_name, inputs, attrs, opset)
+            if op_name in CONVERTERS:
+                made = self.bb.normalize(CONVERTERS[op_name](self.bb, inputs, attrs))
+            else:
+                made = super()._convert_operator(op_name, inputs, attrs, opset)
         except REFUSALS as error:
             reason = str(error).strip().splitlines() or [type(error).__name__]
             raise _Refused(op_name, name, reason[-1]) from error

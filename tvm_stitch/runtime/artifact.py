@@ -19,7 +19,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +59,8 @@ class Meta:
     `copied_outputs`: positions of outputs that are constants of the model. `new_outputs`: all
     outputs are made by kernels of this run, none is an input's memory. `cpu_features`: the
     /proc/cpuinfo flags its code needs. `report`: `Report.to_json`'s object. `weights`: how many.
-    `arch`: of the GPU that runs it, such as "sm_90", "" if it is a CPU that does.
+    `arch`: of the GPU that runs it, such as "sm_90", "" if it is a CPU that does. `narrow`: the
+    type of inputs and outputs whose tensors are of a wider one, for arrays.
     """
 
     inputs: tuple[Tensor, ...]
@@ -74,6 +75,7 @@ class Meta:
     weights: int
     new_outputs: bool = False
     arch: str = ""
+    narrow: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
     def to_json(self) -> str:

@@ -18,7 +18,7 @@ def numpy_dtype(name: str) -> np.dtype:
 
     Raises: TypeError if NumPy with ml_dtypes has none.
     """
-    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+    return np.dtype(getattr(ml_dtypes, name, name))
 
 
 @functools.cache

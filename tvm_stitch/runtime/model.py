@@ -44,6 +44,7 @@ class Model:
         ]
         self._tensors = [slot.tensor for slot in self._slots.values()]
         self._outputs = [(spec.name, spec.shape, numpy_dtype(spec.dtype)) for spec in meta.outputs]
+        self._narrow = {name: numpy_dtype(kind) for name, kind in meta.narrow.items()}
         # A VirtualMachine keeps its frames in itself: it cannot run twice at a time.
         self._lock = run_lock(self)
         self._lacking = cpu_features.missing(meta.cpu_features)
@@ -75,11 +76,23 @@ class Model:
         if inputs.keys() != self._slots.keys():
             raise self._wrong_names(inputs)
         with self._lock:
-            results = self._on_arrays([inputs[name] for name in self._slots])
-        return {
+            results = self._on_arrays([self._widened(name, inputs[name]) for name in self._slots])
+        found = {
             name: view(result, shape, dtype)
             for (name, shape, dtype), result in zip(self._outputs, results, strict=True)
         }
+        for name in self._narrow.keys() & found.keys():
+            found[name] = found[name].astype(self._narrow[name])
+        return found
+
+    def _widened(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Return an input in the type of its tensor. Raises: StitchError for another than its own."""
+        if name not in self._narrow:
+            return array
+        if array.dtype != self._narrow[name]:
+            slot = self._slots[name]
+            raise slot.refused(f"{array.dtype}{list(array.shape)}")
+        return array.astype(numpy_dtype(self._slots[name].spec.dtype))
 
     def __call__(self, *tensors: Any) -> Any:
         """Run on CPU tensors with __dlpack__, in the inputs' order; return tensors that have it.

@@ -16,6 +16,7 @@ from tvm_stitch.frontend.onnx_graph.graph import (
     has_input,
     value_info,
 )
+from tvm_stitch.frontend.onnx_graph.narrow import narrow_of
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +107,8 @@ def refuse(graph: Graph, node: onnx.NodeProto, policy: FoldPolicy = POLICY) -> s
         return "an input is computed"
     read = sum(graph.constants[name].nbytes for name in node.input if name)
     known = [graph.types.get(name) for name in node.output if name]
+    if any(t is not None and narrow_of(t.dtype) is not None for t in known):
+        return "a result is of a narrow type"
     if any(t is None or t.bytes is None for t in known):
         return "the size of a result is unknown"
     if sum(t.bytes for t in known) > max(policy.free_bytes, policy.growth * read):

@@ -35,7 +35,10 @@ class ValueType:
 
 @dataclass
 class Graph:
-    """`inputs` are the user's inputs; `types` holds what shape inference found last."""
+    """`inputs` are the user's inputs; `types` holds what shape inference found last.
+
+    `narrow`: types of inputs, outputs and constants whose numbers here are of wider ones.
+    """
 
     name: str
     opsets: dict[str, int]
@@ -45,6 +48,7 @@ class Graph:
     constants: dict[str, np.ndarray]
     functions: list[onnx.FunctionProto] = field(default_factory=list)
     types: dict[str, ValueType] = field(default_factory=dict)
+    narrow: dict[str, str] = field(default_factory=dict)
     _fresh: int = 0
 
     @property

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
 from tvm_stitch.frontend.onnx_graph.graph import Graph, ValueType, consumed
 
+_OF_NARROW = ("DequantizeLinear", "QuantizeLinear")  # what they give depends on such a type
 VALUES_UP_TO = 1024  # elements of constants shown to inference: shapes, axes, bounds
 
 
@@ -24,6 +26,9 @@ def infer_node(graph: Graph, node: onnx.NodeProto) -> None:
     for name in consumed(node):  # bodies of If read values that are no inputs of the node
         known = graph.type_of(name)
         if known is not None:
+            if node.op_type in _OF_NARROW and name in graph.narrow:
+                narrow = np.dtype(getattr(ml_dtypes, graph.narrow[name]))
+                known = ValueType(narrow, known.shape)
             types[name] = type_proto(known)
         elif name in node.input:
             return

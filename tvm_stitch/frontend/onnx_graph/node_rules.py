@@ -21,8 +21,8 @@ WORDS = {
     ("GridSample", "mode"): ("bilinear", "linear", "nearest", "bicubic", "cubic"),
     ("Pad", "mode"): ("constant", "reflect", "edge", "wrap"),
     ("Resize", "coordinate_transformation_mode"): (
-        "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
-        "tf_crop_and_resize",
+        "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+        "tf_half_pixel_for_nn", "tf_crop_and_resize",
     ),
     ("Resize", "mode"): ("nearest", "linear", "cubic"),
     ("RoiAlign", "coordinate_transformation_mode"): ("half_pixel", "output_half_pixel"),

@@ -17,23 +17,29 @@ from tvm_stitch.frontend.onnx_graph.limits import check_size
 from tvm_stitch.frontend.onnx_graph.wire import INLINE_LOCATION
 
 MAP_FROM_BYTES = 64 << 10  # smaller tensors are read, so that the file is not held open for them
-PACKED = (onnx.TensorProto.INT4, onnx.TensorProto.UINT4, onnx.TensorProto.FLOAT4E2M1)
+# By how many lie in a byte.
+PACKED = {
+    onnx.TensorProto.INT2: 4,
+    onnx.TensorProto.UINT2: 4,
+    onnx.TensorProto.INT4: 2,
+    onnx.TensorProto.UINT4: 2,
+    onnx.TensorProto.FLOAT4E2M1: 2,
+}
 
 
 def dtype_of(elem_type: int, given: object) -> np.dtype:
     """Return the NumPy dtype of an ONNX element type.
 
-    Raises: StitchError for strings, complex numbers and types narrower than a byte.
+    Raises: StitchError for strings, complex numbers and floats that are powers of two alone.
     """
     if elem_type not in onnx.TensorProto.DataType.values():
         raise StitchError(given, f"element type {elem_type} is unknown", "export the model again")
     kind = onnx.TensorProto.DataType.Name(elem_type)
-    refused = kind in ("STRING", "UNDEFINED") or kind.startswith("COMPLEX")
-    if refused or elem_type in PACKED or kind in ("INT2", "UINT2"):
+    if kind in ("STRING", "UNDEFINED", "FLOAT8E8M0") or kind.startswith("COMPLEX"):
         raise StitchError(
             given,
             f"element type {kind.lower()} is not supported",
-            "convert it to a bool, integer or float type of 8 bits or more",
+            "convert it to a bool, integer or float type",
         )
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
 
@@ -48,6 +54,8 @@ def check_tensor(tensor: onnx.TensorProto, given: object) -> np.dtype:
     if tensor.HasField("segment"):
         raise StitchError(given, "it is cut into segments", "store it whole")
     elements, shape = math.prod(tensor.dims), tuple(tensor.dims)
+    if (each := PACKED.get(tensor.data_type)) is not None:
+        elements = -(-elements // each)  # bytes, each an item of the list if there are no others
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         return dtype
     if tensor.HasField("raw_data"):
@@ -75,6 +83,10 @@ class TensorReader:
     def __call__(self, tensor: onnx.TensorProto) -> np.ndarray:
         given = f"{self.given}, tensor {tensor.name!r}"
         dtype = check_tensor(tensor, given)
+        if tensor.data_type in PACKED:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                raise StitchError(given, f"{dtype} lies in another file", "store it in the model")
+            return numpy_helper.to_array(tensor)
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             data = self._external(tensor, dtype)
         elif tensor.HasField("raw_data"):

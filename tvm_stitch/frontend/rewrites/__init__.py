@@ -47,7 +47,9 @@ from tvm_stitch.frontend.rewrites.reductions.integer_mean import integer_mean
 from tvm_stitch.frontend.rewrites.reductions.log_sum_exp import log_sum_exp
 from tvm_stitch.frontend.rewrites.reductions.reduce_noop import reduce_over_nothing
 from tvm_stitch.frontend.rewrites.spectra.dft import dft, stft
+from tvm_stitch.frontend.rewrites.resize.resize import resize
 from tvm_stitch.frontend.rewrites.upsample import upsample
+from tvm_stitch.frontend.rewrites.wide_concat import wide_concat
 
 REWRITES = (
     microsoft,
@@ -68,6 +70,8 @@ REWRITES = (
     float_mod,
     cum_prod,
     extremes,
+    wide_concat,
+    resize,
     dropout,
     batch_normalization,
     gemm,

@@ -16,11 +16,11 @@ def quantised_blocks(graph: Graph, node: onnx.NodeProto) -> list | None:
         return None
     attrs = attributes(node)
     shape = graph.static_shape(node.input[0])
-    if not (size := attrs.get("block_size", 0)) or shape is None:
+    if not attrs.get("block_size", 0) or shape is None:
         return None
-    build, axis = Builder(graph, node), attrs.get("axis", 1) % len(shape)
-    scale = build.cast(_repeated(build, node.input[1], axis, size, shape), np.float32)
-    zero = _repeated(build, node.input[2], axis, size, shape) if has_input(node, 2) else None
+    build = Builder(graph, node)
+    scale = build.cast(spread(build, node, 1), np.float32)
+    zero = spread(build, node, 2) if has_input(node, 2) else None
     if node.op_type == "QuantizeLinear":
         dtype = graph.type_of(node.output[0]).dtype
         zero = build.constant(0, dtype) if zero is None else zero
@@ -34,6 +34,18 @@ def quantised_blocks(graph: Graph, node: onnx.NodeProto) -> list | None:
     kind = graph.type_of(node.input[1]).dtype
     build.cast(made, kind, out=node.output[0])
     return build.nodes
+
+
+def spread(build: Builder, node: onnx.NodeProto, position: int) -> str:
+    """Return a scale or zero point as it broadcasts: of all, of an axis, or of blocks along it."""
+    name, attrs = node.input[position], attributes(node)
+    own, shape = (build.graph.static_shape(each) for each in (name, node.input[0]))
+    axis = attrs.get("axis", 1) % max(len(shape), 1)
+    if size := attrs.get("block_size", 0):
+        return _repeated(build, name, axis, size, shape)
+    if not own or own == (1,):
+        return build.reshape(name, [])
+    return build.reshape(name, [-1 if at == axis else 1 for at in range(len(shape))])
 
 
 def _repeated(build: Builder, name: str, axis: int, size: int, shape: tuple[int, ...]) -> str:
