@@ -10,6 +10,7 @@ from tvm_stitch.frontend.rewrites.arithmetic.bit_shift import wide_shift
 from tvm_stitch.frontend.rewrites.arithmetic.bool_equal import bool_equal
 from tvm_stitch.frontend.rewrites.arithmetic.cum_prod import cum_prod
 from tvm_stitch.frontend.rewrites.arithmetic.float_mod import float_mod
+from tvm_stitch.frontend.rewrites.arithmetic.half_elu import half_elu
 from tvm_stitch.frontend.rewrites.arithmetic.power import mixed_power, small_power
 from tvm_stitch.frontend.rewrites.arithmetic.scalar_operand import scalar_operand
 from tvm_stitch.frontend.rewrites.arithmetic.special_values import (
@@ -35,6 +36,7 @@ from tvm_stitch.frontend.rewrites.norms.batch_normalization import batch_normali
 from tvm_stitch.frontend.rewrites.norms.layer_normalization import layer_normalization
 from tvm_stitch.frontend.rewrites.norms.lp_normalization import lp_normalization
 from tvm_stitch.frontend.rewrites.one_hot import one_hot
+from tvm_stitch.frontend.rewrites.pool_indices import pool_indices
 from tvm_stitch.frontend.rewrites.quantised.blocks import quantised_blocks
 from tvm_stitch.frontend.rewrites.quantised.products import (
     QUANTISED_PRODUCTS,
@@ -69,9 +71,11 @@ REWRITES = (
     wide_shift,
     float_mod,
     cum_prod,
+    half_elu,
     extremes,
     wide_concat,
     resize,
+    pool_indices,
     dropout,
     batch_normalization,
     gemm,
