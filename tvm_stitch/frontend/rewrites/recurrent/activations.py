@@ -28,14 +28,14 @@ _SCALED = {"affine": {"alpha": 1.0, "beta": 0.0}, "scaledtanh": {"alpha": 1.0, "
 
 @dataclass(frozen=True)
 class Activation:
-    """One function; `clip` bounds what it is given."""
+    """One function; `clip` bounds what it is given, if that is a sum of the gates."""
 
     kind: str
     numbers: Mapping[str, float]
     clip: float | None
 
-    def __call__(self, build: Builder, value: str, dtype: np.dtype) -> str:
-        if self.clip is not None:
+    def __call__(self, build: Builder, value: str, dtype: np.dtype, clips: bool = True) -> str:
+        if self.clip is not None and clips:
             low, high = (build.constant(end, dtype) for end in (-self.clip, self.clip))
             value = build("Min", build("Max", value, low), high)
         if self.kind not in _SCALED:

@@ -105,7 +105,9 @@ def _lstm(to: Gates, weights: str, bias: str | None) -> Step:
         new = build("Mul", taken, to.activated(1, c))
         memory = build("Add", build("Mul", kept, memory), new)
         given = to.activated(0, o, *seen(of_output, memory))
-        return [build("Mul", given, to.activations[2](build, memory, to.dtype)), memory]
+        # ONNX Runtime clips what gates are given, and not the memory.
+        seen_of_it = to.activations[2](build, memory, to.dtype, clips=False)
+        return [build("Mul", given, seen_of_it), memory]
 
     return Step(run, _both(to, bias))
 

@@ -1,0 +1,13 @@
+"""Recurrent layers, and operators that TVM's importer lacks, in others."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.frontend import recurrent, widened
+from support.frontend.case import check_case
+
+
+@pytest.mark.parametrize("case", [*recurrent.CASES, *widened.CASES], ids=lambda case: case.id)
+def test_a_widened_operator_computes_what_onnx_says(case):
+    check_case(case)
