@@ -16,14 +16,14 @@ def _bit_cast(
     """Return the bits of an array as numbers of another type of as many bits."""
     dtype = onnx.helper.tensor_dtype_to_np_dtype(attrs["to"]).name
 
-    def element(value: tirx.PrimExpr) -> tirx.PrimExpr:
-        value = value.astype("uint8") if value.dtype == "bool" else value
+    def element(value: tirx.PrimExpr, source: str) -> tirx.PrimExpr:
+        value = value.astype("uint8") if source == "bool" else value
         if dtype == "bool":
             return tirx.reinterpret("uint8", value) != tirx.const(0, "uint8")
         return tirx.reinterpret(dtype, value)
 
     def bits(x: te.Tensor) -> te.Tensor:
-        return te.compute(x.shape, lambda *i: element(x(*i)), "bits")
+        return te.compute(x.shape, lambda *i: element(x(*i), str(x.dtype)), "bits")
 
     return builder.emit_te(bits, inputs[0])
 

@@ -86,7 +86,7 @@ class Model:
         return found
 
     def _widened(self, name: str, array: np.ndarray) -> np.ndarray:
-        """Return an input in the type of its tensor. Raises: StitchError for another than its own."""
+        """Return an input in the type of its tensor. Raises: StitchError for another type."""
         if name not in self._narrow:
             return array
         if array.dtype != self._narrow[name]:

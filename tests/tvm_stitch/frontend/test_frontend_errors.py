@@ -64,8 +64,8 @@ OUTSIDE = indexed(
 COMPLEX = TensorProto.COMPLEX64
 N4 = negate(shape=["n", 4])
 INDICES = model(
-    [helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2])],
-    {"x": (FLOAT, [1, 1, 4, 4])},
+    [helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[65, 65])],
+    {"x": (FLOAT, [1, 1, 70, 70])},  # of smaller windows the places are computed
     {"y": (FLOAT, None), "i": (INT64, None)},
 )
 

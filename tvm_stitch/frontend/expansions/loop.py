@@ -45,7 +45,7 @@ def stacked(build: Builder, lines: list[str], value: onnx.ValueInfoProto) -> str
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
         extents = [dim.dim_value for dim in kind.shape.dim]
         return build.constant(np.empty((0, *extents)), dtype)
-    wide = [build("Unsqueeze", line, build.constant([0])) for line in lines]
+    wide = [build.unsqueeze(line, 0) for line in lines]
     return wide[0] if len(wide) == 1 else build("Concat", *wide, axis=0)
 
 

@@ -60,5 +60,5 @@ def _put(
     for line, name, axis, back in zip(lines, node.output[states:], axes, turned, strict=False):
         if name:
             order = line[::-1] if back else line
-            wide = [build("Unsqueeze", each, build.constant([axis])) for each in order]
+            wide = [build.unsqueeze(each, axis) for each in order]
             build("Concat", *wide, out=name, axis=axis)

@@ -33,6 +33,17 @@ class Builder:
     def reshape(self, value: str, shape: Sequence[int], out: str | None = None) -> str:
         return self("Reshape", value, self.constant(list(shape)), out=out)
 
+    def slice(self, value: str, low: int, high: int, axis: int, out: str | None = None) -> str:
+        if self.graph.opset < 10:
+            return self("Slice", value, out=out, starts=[low], ends=[high], axes=[axis])
+        ends = (self.constant([end]) for end in (low, high, axis))
+        return self("Slice", value, *ends, out=out)
+
+    def unsqueeze(self, value: str, axis: int, out: str | None = None) -> str:
+        if self.graph.opset < 13:
+            return self("Unsqueeze", value, out=out, axes=[axis])
+        return self("Unsqueeze", value, self.constant([axis]), out=out)
+
     def reduce(
         self, kind: str, value: str, axes: Sequence[int], keepdims: int = 1, out: str | None = None
     ) -> str:

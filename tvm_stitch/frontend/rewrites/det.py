@@ -20,28 +20,23 @@ def det(graph: Graph, node: onnx.NodeProto) -> list | None:
     left, size = build.reshape(node.input[0], [-1, *shape[-2:]]), shape[-1]
     result = build.constant(1, dtype)
     for rows in range(size, 0, -1):
-        column = _slice(build, left, 0, 1, 2)
+        column = build.slice(left, 0, 1, 2)
         place = build("ArgMax", build("Abs", column), axis=1, keepdims=1)
         chosen = build("Equal", place, build.constant(np.arange(rows).reshape(1, rows, 1)))
         weight = build.cast(chosen, dtype)
         line = build.reduce("Sum", build("Mul", weight, left), [1])
-        pivot = _slice(build, line, 0, 1, 2)
+        pivot = build.slice(line, 0, 1, 2)
         first = build("Equal", place, build.constant(0))
         sign = build("Where", first, build.constant(1, dtype), build.constant(-1, dtype))
         result = build("Mul", result, build("Mul", pivot, sign))
         if rows == 1:
             break
-        moved = build("Where", chosen, _slice(build, left, 0, 1, 1), left)
-        rest = _slice(build, moved, 1, rows, 1)
+        moved = build("Where", chosen, build.slice(left, 0, 1, 1), left)
+        rest = build.slice(moved, 1, rows, 1)
         zero = build("Equal", pivot, build.constant(0, dtype))
         divisor = build("Where", zero, build.constant(1, dtype), pivot)
-        factor = build("Div", _slice(build, rest, 0, 1, 2), divisor)
+        factor = build("Div", build.slice(rest, 0, 1, 2), divisor)
         below = build("Sub", rest, build("Mul", factor, line))
-        left = _slice(build, below, 1, rows, 2)
+        left = build.slice(below, 1, rows, 2)
     build.reshape(result, list(shape[:-2]), out=node.output[0])
     return build.nodes
-
-
-def _slice(build: Builder, value: str, low: int, high: int, axis: int) -> str:
-    ends = build.constant([low]), build.constant([high])
-    return build("Slice", value, *ends, build.constant([axis]))

@@ -27,8 +27,10 @@ def pool_indices(graph: Graph, node: onnx.NodeProto) -> list | None:
     places = _windows(attrs, extents, outs, kernel)
     inside = (places >= 0).all(-1)
     flat = np.where(inside, _flat(places, extents, False), 0)
-    table = flat if not attrs.get("storage_order", 0) else np.where(
-        inside, _flat(places, extents, True), 0
+    table = (
+        flat
+        if not attrs.get("storage_order", 0)
+        else np.where(inside, _flat(places, extents, True), 0)
     )
     count, size = math.prod(outs), math.prod(kernel)
     dtype, images = graph.type_of(node.input[0]).dtype, math.prod(shape[:2])

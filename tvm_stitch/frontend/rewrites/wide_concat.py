@@ -1,4 +1,4 @@
-"""Concat of many inputs, which TVM writes as one choice within the other: a tree of smaller ones."""
+"""Concat of many inputs, which TVM writes as choices within choices: a tree of smaller ones."""
 
 from __future__ import annotations
 

@@ -10,7 +10,9 @@ STEPS, BATCH, DEPTH, HIDDEN = 5, 3, 4, 6
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
-def layer(name: str, op: str, directions: int = 1, given: tuple[str, ...] = ("b",), **attrs) -> Case:
+def layer(
+    name: str, op: str, directions: int = 1, given: tuple[str, ...] = ("b",), **attrs
+) -> Case:
     """Return a layer with some of its optional operands: b, lengths, h, c, p."""
     gates, sizes = GATES[op], (directions, BATCH, HIDDEN)
     weights = {

@@ -27,8 +27,7 @@ def cum_prod(graph: Graph, node: onnx.NodeProto) -> list | None:
         extents = [step if at == axis else extent for at, extent in enumerate(shape)]
         ones = build.constant(np.ones(extents), dtype)
         low, high = (step, size) if backwards else (0, size - step)
-        ends = build.constant([low]), build.constant([high])
-        kept = build("Slice", value, *ends, build.constant([axis]))
+        kept = build.slice(value, low, high, axis)
         lines = [kept, ones] if backwards else [ones, kept]
         return build("Concat", *lines, axis=axis)
 

@@ -55,5 +55,4 @@ def _repeated(build: Builder, name: str, axis: int, size: int, shape: tuple[int,
     wide = [*blocks[: axis + 1], size, *blocks[axis + 1 :]]
     spread = build("Expand", lines, build.constant(wide))
     whole = build.reshape(spread, [*blocks[:axis], blocks[axis] * size, *blocks[axis + 1 :]])
-    ends = (build.constant([0]), build.constant([shape[axis]]), build.constant([axis]))
-    return build("Slice", whole, *ends)
+    return build.slice(whole, 0, shape[axis], axis)

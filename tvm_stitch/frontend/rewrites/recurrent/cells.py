@@ -26,15 +26,11 @@ class Gates:
         """Return the gates of (rows, count * hidden)."""
         ends = [self.hidden * at for at in range(count + 1)]
         bounds = zip(ends[:-1], ends[1:], strict=True)
-        return [self._slice(value, low, high, 1) for low, high in bounds]
+        return [self.build.slice(value, low, high, 1) for low, high in bounds]
 
     def row(self, value: str, at: int) -> str:
         """Return one row."""
-        return self._slice(value, at, at + 1, 0)
-
-    def _slice(self, value: str, low: int, high: int, axis: int) -> str:
-        ends = (self.build.constant([low]), self.build.constant([high]))
-        return self.build("Slice", value, *ends, self.build.constant([axis]))
+        return self.build.slice(value, at, at + 1, 0)
 
     def activated(self, which: int, *terms: str) -> str:
         """Return an activation of a sum."""
@@ -120,11 +116,10 @@ def _gru(to: Gates, weights: str, bias: str | None) -> Step:
     if bias is not None:
         outer = _both(to, bias)
         if late:
-            ends = build.constant([2 * hidden]), build.constant([3 * hidden])
-            own = build("Slice", to.row(bias, 1), *ends, build.constant([1]))
+            own = build.slice(to.row(bias, 1), 2 * hidden, 3 * hidden, 1)
             zeros = build.constant(np.zeros((1, 2 * hidden)), to.dtype)
             outer = build("Sub", outer, build("Concat", zeros, own, axis=1))
-    columns = [_columns(to, weights, at, end) for at, end in ((0, 2), (2, 3))]
+    columns = [build.slice(weights, at * hidden, end * hidden, 1) for at, end in ((0, 2), (2, 3))]
 
     def run(here: str, state: list[str]) -> list[str]:
         (last,) = state
@@ -142,12 +137,6 @@ def _gru(to: Gates, weights: str, bias: str | None) -> Step:
         return [build("Add", new, build("Mul", update, last))]
 
     return Step(run, outer)
-
-
-def _columns(to: Gates, weights: str, first: int, end: int) -> str:
-    """Return the columns of some gates."""
-    ends = to.build.constant([first * to.hidden]), to.build.constant([end * to.hidden])
-    return to.build("Slice", weights, *ends, to.build.constant([1]))
 
 
 CELLS = {

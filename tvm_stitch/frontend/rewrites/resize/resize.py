@@ -93,9 +93,7 @@ def _scaled(attrs: dict, extents: list[int], sizes: list[int]) -> tuple[list[int
     return [math.floor(scale * extent + 0.5) for extent in extents], [scale] * len(extents)
 
 
-def _is_imported(
-    form: Form, attrs: dict, sized: dict[int, Sized], shape: tuple[int, ...]
-) -> bool:
+def _is_imported(form: Form, attrs: dict, sized: dict[int, Sized], shape: tuple[int, ...]) -> bool:
     """Return whether TVM's importer has it: images of whole scales, by their last axes."""
     if form.antialias or form.exclude_outside or form.coordinates not in _IMPORTED:
         return False

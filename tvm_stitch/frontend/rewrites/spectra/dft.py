@@ -66,8 +66,8 @@ def transformed(
         first = build("Sub", first, build("MatMul", others[0], sine))
         second = build("Add", second, build("MatMul", others[0], cosine))
     if onesided and inverse:
-        return build("Unsqueeze", first, build.constant([-1]))
-    lines = [build("Unsqueeze", line, build.constant([-1])) for line in (first, second)]
+        return build.unsqueeze(first, -1)
+    lines = [build.unsqueeze(line, -1) for line in (first, second)]
     return build("Concat", *lines, axis=-1)
 
 
@@ -77,8 +77,7 @@ def _parts(build: Builder, x: str, shape: list[int], count: int, parts: int) -> 
     for part in range(parts):
         line = build("Gather", x, build.constant(part), axis=len(shape) - 1)
         if count < shape[-2]:
-            ends = build.constant([0]), build.constant([count])
-            line = build("Slice", line, *ends, build.constant([len(shape) - 2]))
+            line = build.slice(line, 0, count, len(shape) - 2)
         found.append(line)
     return found
 
@@ -98,11 +97,7 @@ def stft(graph: Graph, node: onnx.NodeProto) -> list | None:
     step, onesided = int(step[0]), bool(attributes(node).get("onesided", 1))
     frames = (shape[1] - size) // step + 1
     places = np.arange(frames)[:, None] * step + np.arange(size)[None]
-    x = (
-        node.input[0]
-        if len(shape) == 3
-        else build("Unsqueeze", node.input[0], build.constant([-1]))
-    )
+    x = node.input[0] if len(shape) == 3 else build.unsqueeze(node.input[0], -1)
     parts = shape[2] if len(shape) == 3 else 1
     lines = build("Gather", x, build.constant(places), axis=1)
     if window is not None:

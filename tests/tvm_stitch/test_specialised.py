@@ -1,0 +1,97 @@
+"""Inputs bound to values, models of open shapes, and ONNX's own interface to a runtime."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.backend.test.runner import Runner
+
+import tvm_stitch
+from tvm_stitch import onnx_backend
+from tvm_stitch.errors import StitchError
+from tvm_stitch.specialised import Specialised
+
+# A family each: what is written in other operators, unrolled, bound by value, narrow.
+NODES = """
+    add affine_grid_2d attention_4d_gqa_with_past_and_present attention_3d_causal
+    basic_conv_with_padding bitcast_float32_to_int32 cast_FLOAT_to_FLOAT8E4M3FN cast_INT4_to_FLOAT
+    causal_conv_with_state_with_past_state center_crop_pad_crop col2im compress_0 cumprod_1d det_nd
+    dft dequantizelinear_blocked expand_dim_changed gru_seq_length hannwindow linear_attention_delta
+    lstm_with_peepholes maxpool_with_argmax_2d_precomputed_pads melweightmatrix
+    mod_float_edge_cases_fmod_0_float32 qlinearconv quantizelinear_e4m3fn range_float_type_positive_delta
+    reduce_max_empty_set reshape_negative_dim resize_downsample_sizes_cubic_antialias
+    reversesequence_batch rnn_seq_length scan9_sum slice spacetodepth_crd_mode_example stft
+    tensorscatter_circular tile top_k
+""".split()
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # overflows that the tests are about
+        return Runner(onnx_backend.StitchBackend, __name__).test_cases["OnnxBackendNodeModelTest"]
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_node_does_what_onnx_says(nodes, name):
+    nodes(f"test_{name}_cpu").debug()
+
+
+def sliced() -> onnx.ModelProto:
+    """Return x[:, starts:ends] of any width."""
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Slice", ["x", "starts", "ends", "axes"], ["y"])],
+        "sliced",
+        [
+            info("x", TensorProto.FLOAT, [2, "width"]),
+            *(info(name, TensorProto.INT64, [1]) for name in ("starts", "ends", "axes")),
+        ],
+        [info("y", TensorProto.FLOAT, [2, None])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def bound(starts: int, ends: int) -> dict[str, np.ndarray]:
+    return {"starts": np.array([starts]), "ends": np.array([ends]), "axes": np.array([1])}
+
+
+def test_a_bound_input_is_none_of_the_models():
+    model = tvm_stitch.compile(sliced(), shapes={"x": (2, 8)}, values=bound(1, 5))
+    assert [spec.name for spec in model.meta.inputs] == ["x"]
+    x = np.random.default_rng(0).standard_normal((2, 8)).astype(np.float32)
+    np.testing.assert_array_equal(model.run({"x": x})["y"], x[:, 1:5])
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"z": np.array([1])}, "the model has no such input"),
+        ({"starts": np.array([0.5])}, "it is of float64"),
+        ({"starts": np.array(1)}, "it has 0 axes, not 1"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused(values, told):
+    with pytest.raises(StitchError, match=told):
+        tvm_stitch.compile(sliced(), shapes={"x": (2, 8)}, values=values)
+
+
+def test_a_shape_is_compiled_once():
+    model, x = Specialised(sliced()), np.arange(24, dtype=np.float32).reshape(2, 12)
+    for width, ends in ((8, 4), (12, 4), (8, 4), (8, 6)):
+        given = np.ascontiguousarray(x[:, :width])
+        found = model.run({"x": given, **bound(1, ends)})["y"]
+        np.testing.assert_array_equal(found, given[:, 1:ends])
+    assert len(model._compiled) == 3
+
+
+def test_a_backend_of_onnx_runs_one_node():
+    node = helper.make_node("Add", ["a", "b"], ["c"])
+    a, b = np.float32([1, 2]), np.float32([3, 4])
+    (made,) = onnx_backend.run_node(node, [a, b])
+    np.testing.assert_array_equal(made, a + b)
+    assert onnx_backend.supports_device("CPU") and not onnx_backend.supports_device("TPU")
