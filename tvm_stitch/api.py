@@ -47,8 +47,8 @@ def compile(
     """Compile a path to an ONNX file, a ModelProto, an ExportedProgram or a Relax module.
 
     `values` binds inputs of an ONNX model that decide shapes: the compiled model has no such
-    inputs. `threads` defaults to the CPUs this process may use. `fuel` stops after that many rewrites
-    and fusions; `dump_dir` receives the module after each pass.
+    inputs. `threads` defaults to the CPUs this process may use. `fuel` stops after that many
+    rewrites and fusions; `dump_dir` receives the module after each pass.
 
     `profile` is a file of `tvm-stitch calibrate`; the shipped figures nearest to the CPU serve
     without one. `log` is a file or URL that `tvm-stitch tune` wrote: `report` says of each kernel

@@ -16,17 +16,47 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.specialised import Specialised
 
 # A family each: what is written in other operators, unrolled, bound by value, narrow.
-NODES = """
-    add affine_grid_2d attention_4d_gqa_with_past_and_present attention_3d_causal
-    basic_conv_with_padding bitcast_float32_to_int32 cast_FLOAT_to_FLOAT8E4M3FN cast_INT4_to_FLOAT
-    causal_conv_with_state_with_past_state center_crop_pad_crop col2im compress_0 cumprod_1d det_nd
-    dft dequantizelinear_blocked expand_dim_changed gru_seq_length hannwindow linear_attention_delta
-    lstm_with_peepholes maxpool_with_argmax_2d_precomputed_pads melweightmatrix
-    mod_float_edge_cases_fmod_0_float32 qlinearconv quantizelinear_e4m3fn range_float_type_positive_delta
-    reduce_max_empty_set reshape_negative_dim resize_downsample_sizes_cubic_antialias
-    reversesequence_batch rnn_seq_length scan9_sum slice spacetodepth_crd_mode_example stft
-    tensorscatter_circular tile top_k
-""".split()
+NODES = [
+    "add",
+    "affine_grid_2d",
+    "attention_4d_gqa_with_past_and_present",
+    "attention_3d_causal",
+    "basic_conv_with_padding",
+    "bitcast_float32_to_int32",
+    "cast_FLOAT_to_FLOAT8E4M3FN",
+    "cast_INT4_to_FLOAT",
+    "causal_conv_with_state_with_past_state",
+    "center_crop_pad_crop",
+    "col2im",
+    "compress_0",
+    "cumprod_1d",
+    "det_nd",
+    "dft",
+    "dequantizelinear_blocked",
+    "expand_dim_changed",
+    "gru_seq_length",
+    "hannwindow",
+    "linear_attention_delta",
+    "lstm_with_peepholes",
+    "maxpool_with_argmax_2d_precomputed_pads",
+    "melweightmatrix",
+    "mod_float_edge_cases_fmod_0_float32",
+    "qlinearconv",
+    "quantizelinear_e4m3fn",
+    "range_float_type_positive_delta",
+    "reduce_max_empty_set",
+    "reshape_negative_dim",
+    "resize_downsample_sizes_cubic_antialias",
+    "reversesequence_batch",
+    "rnn_seq_length",
+    "scan9_sum",
+    "slice",
+    "spacetodepth_crd_mode_example",
+    "stft",
+    "tensorscatter_circular",
+    "tile",
+    "top_k",
+]
 
 
 @pytest.fixture(scope="module")

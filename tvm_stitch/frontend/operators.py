@@ -39,7 +39,8 @@ def check_operators(graph: Graph, given: object) -> None:
         {
             f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             for node in _all_nodes(graph.nodes)
-            if not _known(node, graph.opset) and (node.domain, node.op_type) not in functions
+            if (not _known(node, graph.opset) or _is_empty_optional(node))
+            and (node.domain, node.op_type) not in functions
         }
     )
     if unknown:
@@ -71,6 +72,11 @@ def _known(node: onnx.NodeProto, opset: int) -> bool:
         or has_body(node, opset)
         or (_domain(node), node.op_type) in {*REWRITTEN_OPS, *FOLDED_OPS, *_WITH_BODIES}
     )
+
+
+def _is_empty_optional(node: onnx.NodeProto) -> bool:
+    """Say whether a node makes an optional of nothing, which has no type in Relax."""
+    return node.op_type == "Optional" and not node.input
 
 
 def _domain(node: onnx.NodeProto) -> str:

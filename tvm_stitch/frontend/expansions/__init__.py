@@ -1,4 +1,4 @@
-"""Operators that hold others, replaced by these: functions, loops of known count, known branches."""
+"""Operators that hold others, replaced by these: functions, counted loops, known branches."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ from tvm_stitch.frontend.rewrites.reductions.half_reductions import half_reducti
 from tvm_stitch.frontend.rewrites.reductions.integer_mean import integer_mean
 from tvm_stitch.frontend.rewrites.reductions.log_sum_exp import log_sum_exp
 from tvm_stitch.frontend.rewrites.reductions.reduce_noop import reduce_over_nothing
-from tvm_stitch.frontend.rewrites.spectra.dft import dft, stft
 from tvm_stitch.frontend.rewrites.resize.resize import resize
+from tvm_stitch.frontend.rewrites.spectra.dft import dft, stft
 from tvm_stitch.frontend.rewrites.upsample import upsample
 from tvm_stitch.frontend.rewrites.wide_concat import wide_concat
 

@@ -1,4 +1,4 @@
-"""Det: elimination with the largest element of each column as its pivot, for matrices of any count."""
+"""Det: elimination, each column's largest element as its pivot, of any number of matrices."""
 
 from __future__ import annotations
 

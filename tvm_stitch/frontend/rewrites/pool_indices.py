@@ -14,7 +14,7 @@ _MOST_WINDOW = 4096  # elements: each is a place of a table
 
 
 def pool_indices(graph: Graph, node: onnx.NodeProto) -> list | None:
-    """rewrite: y, i = MaxPool(x) -> w = Gather(x, windows); y = ReduceMax(w); i = table[ArgMax(w)]"""
+    """rewrite: y, i = MaxPool(x) -> w = x[windows]; y = ReduceMax(w); i = windows[ArgMax(w)]"""
     if node.op_type != "MaxPool" or node.domain or len(node.output) < 2 or not node.output[1]:
         return None
     shape, made = graph.static_shape(node.input[0]), graph.static_shape(node.output[0])

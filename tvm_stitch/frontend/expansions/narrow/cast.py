@@ -58,7 +58,7 @@ def rounded_to(build: Builder, value: str, known: Narrow, saturate: bool) -> str
     whole = build("Mul", build("Round", build("Div", size, step)), step)
     most = build.constant(float(limits.max), np.float32)
     beyond = build("Greater", whole, most)
-    over = math.inf if "e5m2" == known.dtype.name.split("_")[1] else math.nan
+    over = math.inf if known.dtype == ml_dtypes.float8_e5m2 else math.nan
     if saturate or known.bits == 4:
         over = float(limits.max)
     held = build("Where", beyond, build.constant(over, np.float32), whole)

@@ -16,7 +16,10 @@ MASK, PAST_KEY, KEPT = 3, 4, 6  # inputs
 
 @dataclass(frozen=True)
 class Bias:
-    """A bias that broadcasts to (batch, heads, queries, keys); `may_hide`: some row has -inf only."""
+    """A bias of (batch, heads, queries, keys), which it broadcasts to.
+
+    `may_hide`: some row may be all -inf.
+    """
 
     value: str
     may_hide: bool

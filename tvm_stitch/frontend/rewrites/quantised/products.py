@@ -27,10 +27,7 @@ def quantised_product(graph: Graph, node: onnx.NodeProto) -> list | None:
     else:
         left = _centred(build, node, 0, 2, conv, rows=True)
         right = _centred(build, node, 1, 3, conv)
-    if conv:
-        product = _convolution(build, node, left, right)
-    else:
-        product = build("MatMul", left, right)
+    product = _convolution(build, node, left, right) if conv else build("MatMul", left, right)
     if not node.op_type.startswith("QLinear"):
         build("Identity", product, out=node.output[0])
         return build.nodes

@@ -24,9 +24,8 @@ class Gates:
 
     def parts(self, value: str, count: int) -> list[str]:
         """Return the gates of (rows, count * hidden)."""
-        ends = [self.hidden * at for at in range(count + 1)]
-        bounds = zip(ends[:-1], ends[1:], strict=True)
-        return [self.build.slice(value, low, high, 1) for low, high in bounds]
+        size = self.hidden
+        return [self.build.slice(value, at * size, (at + 1) * size, 1) for at in range(count)]
 
     def row(self, value: str, at: int) -> str:
         """Return one row."""
