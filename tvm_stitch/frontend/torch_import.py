@@ -120,6 +120,7 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     given = "ExportedProgram"
     with _reshaping(program):
         program = program.run_decompositions()
+    _refuse_mutations(program, given)
     importer = _Importer()
     try:
         mod = importer.from_exported_program(
@@ -142,6 +143,15 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     outputs = _output_names(program, mod)
     made = [(expr, _label(node)) for node, expr in importer.env.items() if _is_made(node, expr)]
     return finish(mod, names, weights, made, shapes=shapes, given=given, outputs=outputs)
+
+
+def _refuse_mutations(program: ExportedProgram, given: str) -> None:
+    """Raise StitchError for a program that writes over what it is given, or over a buffer."""
+    signature = program.graph_signature
+    changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
+    if changed:
+        rule = f"it writes over {changed[0]!r}"
+        raise StitchError(given, rule, "return what it writes, or export it in eval mode")
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""TensorScatter: lines of a cache, replaced from some place of each batch on, around its end too."""
+"""TensorScatter: lines of a cache, replaced from a place of each batch on, around its end too."""
 
 from __future__ import annotations
 

@@ -1,0 +1,57 @@
+"""What became of the graphs that torch.compile handed over in this process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Report:
+    """`graphs` from torch, `builds` of them for the shapes they met, and `kernels` of these.
+
+    `eager`: how many graphs PyTorch runs itself, by the reason.
+    """
+
+    graphs: int
+    builds: int
+    kernels: int
+    eager: dict[str, int]
+
+    def __str__(self) -> str:
+        told = f"{self.graphs} graphs, {self.builds} builds, {self.kernels} kernels"
+        return "\n".join([told, *(f"{n} eager: {why}" for why, n in self.eager.items())])
+
+
+@dataclass
+class _Counted:
+    graphs: int = 0
+    builds: int = 0
+    kernels: int = 0
+    eager: Counter[str] = field(default_factory=Counter)
+
+
+_counted = _Counted()
+
+
+def report() -> Report:
+    """Return what became of this process's graphs since the start, or since `reset`."""
+    return Report(_counted.graphs, _counted.builds, _counted.kernels, dict(_counted.eager))
+
+
+def reset() -> None:
+    """Forget what was counted."""
+    _counted.__init__()
+
+
+def count_graph() -> None:
+    _counted.graphs += 1
+
+
+def count_build(kernels: int) -> None:
+    _counted.builds += 1
+    _counted.kernels += kernels
+
+
+def count_eager(reason: str) -> None:
+    _counted.eager[reason] += 1
