@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import onnx
-from tvm.relax.frontend.onnx import onnx_frontend
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.converters import CONVERTERS
-from tvm_stitch.frontend.onnx_graph.graph import DEFAULT_DOMAINS, Graph, bodies
+from tvm_stitch.frontend.importer.known import domain_of, has_body, has_converter
+from tvm_stitch.frontend.onnx_graph.graph import Graph, bodies
 from tvm_stitch.frontend.rewrites import REWRITTEN_OPS
 
 OLDEST_OPSET = 7  # broadcasting became NumPy's
-# Converters whose name means another operator in ONNX's own domain, or has none there.
-NOT_ONNX = {"AllClassNMS", "Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu",
-            "MatMulInteger16", "SkipLayerNormalization"}  # fmt: skip
-
 _WITH_BODIES = {("", "If"), ("", "Loop"), ("", "Scan")}
 # Operators that have a result only where all of their operands are known.
 FOLDED_OPS = {("", "MelWeightMatrix")}
@@ -51,36 +46,17 @@ def check_operators(graph: Graph, given: object) -> None:
         )
 
 
-def has_converter(node: onnx.NodeProto) -> bool:
-    """Say whether TVM's importer has this operator under this meaning."""
-    known = onnx_frontend._get_convert_map()
-    has = node.op_type in CONVERTERS or (node.op_type in known and node.op_type not in NOT_ONNX)
-    return not _domain(node) and has
-
-
-def has_body(node: onnx.NodeProto, opset: int) -> bool:
-    """Say whether ONNX itself defines the operator as a function of others."""
-    if _domain(node) or not onnx.defs.has(node.op_type, opset):
-        return False
-    schema = onnx.defs.get_schema(node.op_type, opset)
-    return schema.has_function or schema.has_context_dependent_function
-
-
 def _known(node: onnx.NodeProto, opset: int) -> bool:
     return (
         has_converter(node)
         or has_body(node, opset)
-        or (_domain(node), node.op_type) in {*REWRITTEN_OPS, *FOLDED_OPS, *_WITH_BODIES}
+        or (domain_of(node), node.op_type) in {*REWRITTEN_OPS, *FOLDED_OPS, *_WITH_BODIES}
     )
 
 
 def _is_empty_optional(node: onnx.NodeProto) -> bool:
     """Say whether a node makes an optional of nothing, which has no type in Relax."""
     return node.op_type == "Optional" and not node.input
-
-
-def _domain(node: onnx.NodeProto) -> str:
-    return "" if node.domain in DEFAULT_DOMAINS else node.domain
 
 
 def _all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

@@ -17,7 +17,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from relay_passes.rewrites.legalize.named_legalize import REFUSALS
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.converters import CONVERTERS
+from tvm_stitch.frontend.importer.converters import CONVERTERS
 from tvm_stitch.frontend.model import ImportedModel, TensorSpec
 from tvm_stitch.frontend.onnx_graph.dedupe import rename_inputs
 from tvm_stitch.frontend.onnx_graph.graph import Graph, consumed, has_input, write_model

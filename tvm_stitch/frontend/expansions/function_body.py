@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 import onnx
 
+from tvm_stitch.frontend.importer.known import has_body, has_converter
 from tvm_stitch.frontend.onnx_graph.graph import Graph
 from tvm_stitch.frontend.onnx_graph.infer import type_proto
 from tvm_stitch.frontend.onnx_graph.instance import renamed
-from tvm_stitch.frontend.operators import has_body, has_converter
 from tvm_stitch.frontend.rewrites import REWRITTEN_OPS
 
 
