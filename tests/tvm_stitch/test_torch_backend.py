@@ -118,6 +118,21 @@ def test_an_operator_that_is_lacking_is_told_once():
 
 
 @torch.no_grad()
+def test_what_stands_around_a_lacking_operator_is_ours():
+    def function(x, y):
+        a = torch.relu(x @ y) + 1
+        return torch.linalg.svdvals(a).sum() * 2 - a.mean(), a
+
+    x, y = torch.randn(4, 5), torch.randn(5, 4)
+    with pytest.warns(UserWarning, match="svd"):
+        found = torch.compile(function, backend=backend)(x, y)
+    for one, other in zip(found, function(x, y), strict=True):
+        close(one, other)
+    assert report().builds == 2 and not report().eager
+    assert any("svd" in name for name in report().operators)
+
+
+@torch.no_grad()
 def test_strict_raises_what_can_t_be_built():
     run = torch.compile(torch.linalg.svdvals, backend=backend, options={"strict": True})
     with pytest.raises(StitchError):

@@ -82,6 +82,11 @@ class _Importer(exported_program_translator.ExportedProgramImporter):
         return convert._convert_pytorch_tensor_to_tvm(tensor_value)
 
 
+def converted_names() -> frozenset[str]:
+    """Return the names of the operators that have a converter."""
+    return frozenset(_Importer().create_convert_map())
+
+
 def _compared(convert: Convert, node: fx.Node) -> relax.Expr:
     """Convert a node.
 
@@ -120,7 +125,7 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     given = "ExportedProgram"
     with _reshaping(program):
         program = program.run_decompositions()
-    _refuse_mutations(program, given)
+    refuse_mutations(program, given)
     importer = _Importer()
     try:
         mod = importer.from_exported_program(
@@ -145,7 +150,7 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     return finish(mod, names, weights, made, shapes=shapes, given=given, outputs=outputs)
 
 
-def _refuse_mutations(program: ExportedProgram, given: str) -> None:
+def refuse_mutations(program: ExportedProgram, given: str) -> None:
     """Raise StitchError for a program that writes over what it is given, or over a buffer."""
     signature = program.graph_signature
     changed = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]

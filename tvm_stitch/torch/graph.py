@@ -12,29 +12,27 @@ from typing import Any
 import torch
 from torch import fx
 
-import tvm_stitch
 from tvm_stitch.errors import StitchError
-from tvm_stitch.runtime.model import Model
+from tvm_stitch.torch.build import built
 from tvm_stitch.torch.freeze import Frozen, frozen, module_state
-from tvm_stitch.torch.reporting import count_build, count_eager
-
-# What torch.export raises for a graph that it does not take; its own errors are of these.
-_NOT_EXPORTED = (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError)
+from tvm_stitch.torch.reporting import count_eager
 
 # Of the same operators on the same shapes: torch.compile has another graph once it has seen two
 # shapes, and calls the first no more.
-_models: weakref.WeakValueDictionary[tuple, Model] = weakref.WeakValueDictionary()
+_modules: weakref.WeakValueDictionary[tuple, torch.nn.Module] = weakref.WeakValueDictionary()
 
 
 @dataclass(frozen=True)
 class _Built:
     frozen: Frozen
-    model: Model
+    module: torch.nn.Module
 
 
 class Graph:
-    """Compiles at first sight of a shape. Parameters are taken as they are then, and again if they
-    change."""
+    """Compiles at first sight of a shape.
+
+    Parameters are taken as they are then, and again if they change.
+    """
 
     def __init__(self, module: fx.GraphModule, keywords: Mapping[str, Any], strict: bool) -> None:
         self._module, self._keywords, self._strict = module, dict(keywords), strict
@@ -51,17 +49,14 @@ class Graph:
         if self._eager is not None:
             return self._module(*arguments)
         try:
-            built = self._for(arguments)
+            found = self._for(arguments)
         except StitchError as error:
             if self._strict:
                 raise
             self._run_eagerly(str(error))
             return self._module(*arguments)
-        given = [arguments[place].detach().contiguous() for place in built.frozen.inputs]
-        found = built.model(*given)
-        results = found if isinstance(found, tuple) else (found,)
-        made = [torch.from_dlpack(each) for each in results]
-        return tuple(output.of(made, arguments) for output in built.frozen.outputs)
+        made = found.module(*(arguments[place] for place in found.frozen.inputs))
+        return tuple(output.of(made, arguments) for output in found.frozen.outputs)
 
     def _for(self, arguments: Sequence[Any]) -> _Built:
         """Return the model for the shapes of these arguments. Raises: StitchError."""
@@ -75,30 +70,19 @@ class Graph:
             return self._built[key]
 
     def _find(self, arguments: Sequence[Any]) -> _Built:
-        """Return the model that another graph has, of the same operators, or a new one."""
+        """Return the model that another graph has, of the same operators, or a new one.
+
+        Raises: StitchError.
+        """
         made = frozen(self._module, arguments, self._state)
         if not made.makes_any:
             raise StitchError("a graph of torch.compile", "it computes nothing", "run it eagerly")
         shapes = tuple(_shape(arguments[place]) for place in made.inputs)
         key = (made.module.code, shapes, self._versions, tuple(self._keywords.items()))
-        if (model := _models.get(key)) is None:
-            model = _models[key] = self._build(made, arguments)
-        return _Built(made, model)
-
-    def _build(self, made: Frozen, arguments: Sequence[Any]) -> Model:
-        given = tuple(arguments[place].detach().contiguous() for place in made.inputs)
-        _refuse_devices(given)
-        try:
-            with torch.no_grad():
-                program = torch.export.export(made.module, given, strict=False)
-        except _NOT_EXPORTED as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise StitchError(
-                "a graph of torch.compile", f"torch.export refuses it ({reason})", "run it eagerly"
-            ) from error
-        model = tvm_stitch.compile(program, **self._keywords)
-        count_build(model.report.kernels)
-        return model
+        if (module := _modules.get(key)) is None:
+            given = tuple(arguments[place].detach().contiguous() for place in made.inputs)
+            module = _modules[key] = built(made.module, given, self._keywords, self._strict)
+        return _Built(made, module)
 
     def _run_eagerly(self, reason: str) -> None:
         self._eager, self._built = reason, {}
@@ -118,10 +102,3 @@ def _version(value: torch.Tensor) -> tuple[int, int]:
 
 def _shape(value: Any) -> tuple | Any:
     return (tuple(value.shape), value.dtype) if isinstance(value, torch.Tensor) else value
-
-
-def _refuse_devices(tensors: Sequence[torch.Tensor]) -> None:
-    for tensor in tensors:
-        if tensor.device.type != "cpu":
-            rule = f"an input is on {tensor.device}"
-            raise StitchError("a graph of torch.compile", rule, "move the model to the CPU")

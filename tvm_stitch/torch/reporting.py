@@ -10,17 +10,21 @@ from dataclasses import dataclass, field
 class Report:
     """`graphs` from torch, `builds` of them for the shapes they met, and `kernels` of these.
 
-    `eager`: how many graphs PyTorch runs itself, by the reason.
+    `eager`: how many graphs PyTorch runs itself, by the reason; `operators` that it runs between
+    models of ours, by their names.
     """
 
     graphs: int
     builds: int
     kernels: int
     eager: dict[str, int]
+    operators: dict[str, int]
 
     def __str__(self) -> str:
         told = f"{self.graphs} graphs, {self.builds} builds, {self.kernels} kernels"
-        return "\n".join([told, *(f"{n} eager: {why}" for why, n in self.eager.items())])
+        lines = [f"{n} eager: {why}" for why, n in self.eager.items()]
+        lines += [f"{n} by PyTorch: {name}" for name, n in self.operators.items()]
+        return "\n".join([told, *lines])
 
 
 @dataclass
@@ -29,6 +33,7 @@ class _Counted:
     builds: int = 0
     kernels: int = 0
     eager: Counter[str] = field(default_factory=Counter)
+    operators: Counter[str] = field(default_factory=Counter)
 
 
 _counted = _Counted()
@@ -36,7 +41,8 @@ _counted = _Counted()
 
 def report() -> Report:
     """Return what became of this process's graphs since the start, or since `reset`."""
-    return Report(_counted.graphs, _counted.builds, _counted.kernels, dict(_counted.eager))
+    counts = _counted.graphs, _counted.builds, _counted.kernels
+    return Report(*counts, dict(_counted.eager), dict(_counted.operators))
 
 
 def reset() -> None:
@@ -55,3 +61,7 @@ def count_build(kernels: int) -> None:
 
 def count_eager(reason: str) -> None:
     _counted.eager[reason] += 1
+
+
+def count_operators(names: Counter[str]) -> None:
+    _counted.operators.update(names)

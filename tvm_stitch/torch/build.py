@@ -1,0 +1,68 @@
+"""A module's model: of all of it, or of its parts where PyTorch has operators that we lack."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import fx
+
+import tvm_stitch
+from tvm_stitch.errors import StitchError
+from tvm_stitch.runtime.model import Model
+from tvm_stitch.torch.reporting import count_build, count_operators
+from tvm_stitch.torch.split import Part, split
+
+# What torch.export raises for a graph that it does not take; its own errors are of these.
+_NOT_EXPORTED = (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError)
+
+
+def built(
+    module: fx.GraphModule,
+    given: tuple[torch.Tensor, ...],
+    keywords: Mapping[str, Any],
+    strict: bool,
+) -> torch.nn.Module:
+    """Return what a module becomes for the shapes of what it is given; it returns a tuple.
+
+    With `strict` there are no parts. Raises: StitchError.
+    """
+    for tensor in given:
+        if tensor.device.type != "cpu":
+            rule = f"an input is on {tensor.device}"
+            raise StitchError("a graph of torch.compile", rule, "move the model to the CPU")
+
+    def compiled(part: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Model:
+        model = tvm_stitch.compile(_exported(part, inputs), **keywords)
+        count_build(model.report.kernels)
+        return model
+
+    try:
+        return Part(compiled(module, given), is_tuple=True)
+    except StitchError as error:
+        if strict:
+            raise
+        reason = error
+    try:
+        parts, left = split(module, given, compiled)
+    except StitchError:
+        raise reason from None
+    count_operators(left)
+    told = ", ".join(sorted(left))
+    warnings.warn(f"tvm_stitch: PyTorch runs operators of a graph itself: {told}", stacklevel=4)
+    return parts
+
+
+def _exported(
+    module: torch.nn.Module, given: tuple[torch.Tensor, ...]
+) -> torch.export.ExportedProgram:
+    try:
+        with torch.no_grad():
+            return torch.export.export(module, given, strict=False)
+    except _NOT_EXPORTED as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise StitchError(
+            "a graph of torch.compile", f"torch.export refuses it ({reason})", "run it eagerly"
+        ) from error
