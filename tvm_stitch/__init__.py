@@ -14,8 +14,10 @@ from tvm_stitch.errors import StitchError
 
 __version__ = "0.1.0"
 __all__ = [
+    "InferenceSession",
     "Model",
     "Report",
+    "Specialised",
     "StitchError",
     "advise",
     "compile",
@@ -26,8 +28,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "InferenceSession": "tvm_stitch.inference_session",
     "Model": "tvm_stitch.runtime.model",
     "Report": "tvm_stitch.reports.report",
+    "Specialised": "tvm_stitch.specialised",
     "advise": "tvm_stitch.api",
     "compile": "tvm_stitch.api",
     "explain": "tvm_stitch.api",

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from onnx.backend.test.runner import Runner
@@ -117,6 +118,49 @@ def test_a_shape_is_compiled_once():
         found = model.run({"x": given, **bound(1, ends)})["y"]
         np.testing.assert_array_equal(found, given[:, 1:ends])
     assert len(model._compiled) == 3
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_a_session_is_used_as_onnx_runtimes(tmp_path, as_bytes):
+    """Of the same model both say the same of their inputs, and compute the same."""
+    path = tmp_path / "model.onnx"
+    onnx.save(sliced(), path)
+    given = path.read_bytes() if as_bytes else str(path)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    ours = tvm_stitch.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    theirs = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    for method in ("get_inputs", "get_outputs"):
+        pairs = zip(getattr(ours, method)(), getattr(theirs, method)(), strict=True)
+        for one, other in pairs:
+            assert (one.name, one.shape, one.type) == (other.name, other.shape, other.type)
+    assert ours.get_providers() == theirs.get_providers()
+    feed = {"x": np.arange(12, dtype=np.float32).reshape(2, 6), **bound(1, 4)}
+    for names in (None, ["y"]):
+        for one, other in zip(ours.run(names, feed), theirs.run(names, feed), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda: tvm_stitch.InferenceSession(b"no model"), "not an ONNX model"),
+        (lambda: tvm_stitch.InferenceSession("nowhere.onnx"), "cannot be read"),
+        (
+            lambda: tvm_stitch.InferenceSession(
+                sliced().SerializeToString(), providers=["CoreMLExecutionProvider"]
+            ),
+            "none of them is ours",
+        ),
+        (
+            lambda: tvm_stitch.InferenceSession(sliced().SerializeToString()).run(["z"], {}),
+            "the model has no such output",
+        ),
+    ],
+)
+def test_a_session_refuses_in_one_line(made, told):
+    with pytest.raises(StitchError, match=told):
+        made()
 
 
 def test_a_backend_of_onnx_runs_one_node():

@@ -34,16 +34,21 @@ def load_structure(path: Path) -> onnx.ModelProto:
         ) from error
     except Malformed as error:
         raise _not_onnx(path, str(error)) from error
+    return parse(stripped, path)
+
+
+def parse(data: bytes, given: object) -> onnx.ModelProto:
+    """Return the model that bytes are. Raises: StitchError if they are not a whole ONNX model."""
     try:
-        model = onnx.load_model_from_string(stripped)
+        model = onnx.load_model_from_string(data)
     except DecodeError as error:
-        raise _not_onnx(path, "protobuf cannot parse it") from error
+        raise _not_onnx(given, "protobuf cannot parse it") from error
     if not model.opset_import or not model.HasField("graph"):
-        raise _not_onnx(path, "it has no graph or no operator set")
+        raise _not_onnx(given, "it has no graph or no operator set")
     return model
 
 
-def _not_onnx(path: Path, why: str) -> StitchError:
+def _not_onnx(given: object, why: str) -> StitchError:
     return StitchError(
-        path, f"not an ONNX model, or cut off ({why})", "check the file, or export it again"
+        given, f"not an ONNX model, or cut off ({why})", "check the file, or export it again"
     )
