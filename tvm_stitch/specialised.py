@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,25 +20,41 @@ from tvm_stitch.frontend.onnx_graph.graph import read_graph
 from tvm_stitch.frontend.onnx_graph.load import load_structure
 from tvm_stitch.frontend.onnx_graph.tensors import TensorReader
 from tvm_stitch.frontend.values import deciding_inputs
+from tvm_stitch.model_cache import ModelCache
 from tvm_stitch.runtime.model import Model
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[tuple, ...]
 
 
 class Specialised:
     """An ONNX model of open shapes; `options` are those of `tvm_stitch.compile`.
 
-    Inputs that decide shapes, such as axes or sizes, count by their values.
+    Inputs that decide shapes, such as axes or sizes, count by their values. The `keep` shapes that
+    were used last stay in memory; in the folder `cache` all do, for every process.
     """
 
-    def __init__(self, model: Path | onnx.ModelProto, **options: Any) -> None:
-        """Raises: StitchError for what is no model."""
-        proto = load_structure(model) if isinstance(model, Path) else model
-        path = model if isinstance(model, Path) else None
-        graph = read_graph(proto, TensorReader(model, path), model)
+    def __init__(
+        self,
+        model: str | os.PathLike | onnx.ModelProto,
+        *,
+        cache: str | os.PathLike | None = None,
+        keep: int = 32,
+        **options: Any,
+    ) -> None:
+        """Raises: StitchError for what is no model, and for a folder that can't be written to."""
+        given = model if isinstance(model, onnx.ModelProto) else Path(model)
+        path = given if isinstance(given, Path) else None
+        proto = load_structure(path) if path else given
+        graph = read_graph(proto, TensorReader(given, path), given)
         self.inputs = [value.name for value in graph.inputs]
         self.outputs = [value.name for value in graph.outputs]
-        self._model, self._options = model, options
+        self._model, self._options, self._keep = given, options, max(keep, 1)
         self._deciding = deciding_inputs(graph)
-        self._compiled: dict[tuple, Model] = {}
+        self._cache = ModelCache.open(Path(cache), given, options) if cache is not None else None
+        self._compiled: OrderedDict[Key, Model] = OrderedDict()
+        self._lock = threading.Lock()
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run on arrays by name; return fresh arrays by name.
@@ -45,12 +66,36 @@ class Specialised:
             raise StitchError(f"inputs {names}", "not those of the model", f"give {wanted}")
         values = {name: inputs[name] for name in self._deciding}
         rest = {name: array for name, array in inputs.items() if name not in values}
+        return self._for(rest, values).run(rest)
+
+    @property
+    def shapes(self) -> int:
+        """How many shapes have a model in memory."""
+        return len(self._compiled)
+
+    def _for(self, rest: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> Model:
+        """Return the model for inputs of such shapes and values. Raises: StitchError."""
         key = (
             tuple((name, array.shape) for name, array in sorted(rest.items())),
             tuple((n, a.shape, str(a.dtype), a.tobytes()) for n, a in sorted(values.items())),
         )
-        if key not in self._compiled:
-            shapes = {name: array.shape for name, array in rest.items()}
-            options = {**self._options, "shapes": shapes, "values": values}
-            self._compiled[key] = compile(self._model, **options)
-        return self._compiled[key].run(rest)
+        with self._lock:
+            if key not in self._compiled:
+                self._compiled[key] = self._made(key, rest, values)
+            self._compiled.move_to_end(key)
+            while len(self._compiled) > self._keep:
+                self._compiled.popitem(last=False)
+            return self._compiled[key]
+
+    def _made(
+        self, key: Key, rest: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]
+    ) -> Model:
+        if self._cache is not None and (found := self._cache.load(key)) is not None:
+            return found
+        start = time.perf_counter()
+        shapes = {name: array.shape for name, array in rest.items()}
+        model = compile(self._model, **{**self._options, "shapes": shapes, "values": values})
+        logger.info("compiled for %s in %.1f s", shapes, time.perf_counter() - start)
+        if self._cache is not None:
+            self._cache.store(key, model)
+        return model

@@ -6,13 +6,14 @@ import warnings
 
 import numpy as np
 import onnx
+import onnx.version_converter
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from onnx.backend.test.runner import Runner
 
 import tvm_stitch
-from tvm_stitch import onnx_backend
+from tvm_stitch import onnx_backend, specialised
 from tvm_stitch.errors import StitchError
 from tvm_stitch.specialised import Specialised
 
@@ -117,7 +118,39 @@ def test_a_shape_is_compiled_once():
         given = np.ascontiguousarray(x[:, :width])
         found = model.run({"x": given, **bound(1, ends)})["y"]
         np.testing.assert_array_equal(found, given[:, 1:ends])
-    assert len(model._compiled) == 3
+    assert model.shapes == 3
+
+
+def test_shapes_that_were_used_last_stay():
+    model, x = Specialised(sliced(), keep=2), np.ones((2, 9), np.float32)
+    for width in (5, 6, 7, 6):
+        model.run({"x": np.ascontiguousarray(x[:, :width]), **bound(0, 3)})
+    assert model.shapes == 2
+
+
+def test_a_second_process_compiles_nothing(tmp_path, monkeypatch):
+    path, x = tmp_path / "model.onnx", np.arange(12, dtype=np.float32).reshape(2, 6)
+    onnx.save(sliced(), path)
+    feed = {"x": x, **bound(1, 5)}
+    first = Specialised(path, cache=tmp_path / "cache").run(feed)["y"]
+    (file,) = (tmp_path / "cache").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(specialised, "compile", None)
+        again = Specialised(path, cache=tmp_path / "cache").run(feed)["y"]
+    np.testing.assert_array_equal(first, again)
+    file.write_bytes(file.read_bytes()[:1000])  # as a full disk may leave one
+    anew = Specialised(path, cache=tmp_path / "cache").run(feed)["y"]
+    np.testing.assert_array_equal(first, anew)
+    assert file.stat().st_size > 1000
+    onnx.save(onnx.version_converter.convert_version(sliced(), 17), path)
+    Specialised(path, cache=tmp_path / "cache").run(feed)
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+def test_a_cache_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(StitchError, match="it cannot be made"):
+        Specialised(sliced(), cache=tmp_path / "cache")
 
 
 @pytest.mark.parametrize("as_bytes", [False, True])
