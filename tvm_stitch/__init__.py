@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "InferenceSession": "tvm_stitch.inference_session",
+    "InferenceSession": "tvm_stitch.open_shapes.inference_session",
     "Model": "tvm_stitch.runtime.model",
     "Report": "tvm_stitch.reports.report",
-    "Specialised": "tvm_stitch.specialised",
+    "Specialised": "tvm_stitch.open_shapes.specialised",
     "advise": "tvm_stitch.api",
     "compile": "tvm_stitch.api",
     "explain": "tvm_stitch.api",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ def compile(
     verify: bool = False,
     on_mismatch: str = "refuse",
     values: Mapping[str, object] | None = None,
+    fallback: str = "refuse",
 ) -> Model:
     """Compile a path to an ONNX file, a ModelProto, an ExportedProgram or a Relax module.
 
@@ -53,6 +55,9 @@ def compile(
     `profile` is a file of `tvm-stitch calibrate`; the shipped figures nearest to the CPU serve
     without one. `log` is a file or URL that `tvm-stitch tune` wrote: `report` says of each kernel
     whether it was tuned, tuned in another size (near), learnt of other kernels, or runs by default.
+
+    With the `fallback` "onnxruntime" operators that no one here compiles are left to ONNX Runtime,
+    within the model; `model.meta.left` names them.
 
     With `verify` each kernel is compared with its operators, as the function of that name does, and
     no wrong model is returned: where one is wrong it is refused, or with `on_mismatch="unfuse"` the
@@ -68,6 +73,7 @@ def compile(
         rule = "without verification no mismatch is found"
         raise StitchError(f"on_mismatch {on_mismatch!r}", rule, "verify too")
     asked = Request(model, target, shapes, log, profile, threads, fusion, fuel, dump_dir, values)
+    asked = replace(asked, fallback=fallback)
     if not verify:
         return build(lower(asked))
     from tvm_stitch.verification.unfuse import compile_verified

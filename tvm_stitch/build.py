@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from tvm_stitch.tuning.reuse import LogSource
 
 FUSIONS = ("stitch", "tvm", "none")
+FALLBACKS = ("refuse", "onnxruntime")
 _PLACES = 4  # of a rewrite, that are named
 PathLike = str | os.PathLike
 
@@ -69,6 +70,7 @@ class Request:
     fuel: int | None = None
     dump_dir: PathLike | None = None
     values: Mapping[str, object] | None = None
+    fallback: str = "refuse"
     apart: Apart = NOTHING
     policy: Policy = POLICY
 
@@ -114,7 +116,10 @@ def understand(request: Request, steps: Steps | None = None) -> Asked:
     if request.profile:
         measured = _profile(request.profile, device_of(target, threads))
     device = device_of(target, threads, measured)
-    imported = import_model(request.model, request.shapes, request.values)
+    if request.fallback not in FALLBACKS:
+        rule = f"use one of {', '.join(FALLBACKS)}"
+        raise StitchError(f"fallback {request.fallback!r}", "unknown", rule)
+    imported = import_model(request.model, request.shapes, request.values, request.fallback)
     imported = packed(imported, device, request.policy.layout, steps)
     return Asked(imported, target, threads, measured)
 
@@ -220,6 +225,7 @@ def build(lowered: Lowered) -> Model:
         new_outputs=makes_new_outputs(mod),
         arch=arch,
         narrow=imported.narrow,
+        left=tuple(str(each) for each in imported.left),
     )
     passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched())
     with burning(lowered.fuel), machine_code(arch), lowered.target:

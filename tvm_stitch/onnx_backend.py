@@ -16,7 +16,7 @@ from onnx import numpy_helper
 from onnx.backend.base import Backend, BackendRep, DeviceType, namedtupledict
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.specialised import Specialised
+from tvm_stitch.open_shapes.specialised import Specialised
 
 _TARGETS = {DeviceType.CPU: "x86", DeviceType.CUDA: "cuda"}
 

@@ -12,6 +12,7 @@ class ModelOptions(TypedDict, total=False):
 
     shapes: Mapping[str, Sequence[int]] | None
     values: Mapping[str, object] | None
+    fallback: str
     log: str | os.PathLike | None
     profile: str | os.PathLike | None
     threads: int | None

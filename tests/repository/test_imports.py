@@ -99,11 +99,12 @@ FLOORS = {
         "frontend.rewrites.attention", "frontend.rewrites.indexing", "frontend.rewrites.quantised",
         "frontend.rewrites.recurrent", "frontend.rewrites.resize", "frontend.rewrites.spectra",
         "frontend.rewrites", "frontend.expansions.narrow", "frontend.expansions",
+        "frontend.segments",
         "frontend.relax_graph", "frontend.torch_ops", "frontend",
         "verification.samples", "verification.operators", "verification",
         "profiling", "profiling.onnx_ops", "profiling.peers",
         "tuning.log", "tuning.measure", "tuning.model", "tuning.refit", "tuning.forms",
-        "tuning.plans", "tuning", "torch", "cli",
+        "tuning.plans", "tuning", "open_shapes", "torch", "cli",
     ],
 }  # fmt: skip
 

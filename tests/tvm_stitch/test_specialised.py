@@ -13,9 +13,10 @@ from onnx import TensorProto, helper
 from onnx.backend.test.runner import Runner
 
 import tvm_stitch
-from tvm_stitch import onnx_backend, specialised
+from tvm_stitch import onnx_backend
 from tvm_stitch.errors import StitchError
-from tvm_stitch.specialised import Specialised
+from tvm_stitch.open_shapes import specialised
+from tvm_stitch.open_shapes.specialised import Specialised
 
 # A family each: what is written in other operators, unrolled, bound by value, narrow.
 NODES = [

@@ -33,6 +33,12 @@ def add_compile_options(cmd: argparse.ArgumentParser, log: bool = True) -> None:
     cmd.add_argument(
         "--threads", type=parse_count, metavar="N", help="(default: the CPUs it may use)"
     )
+    cmd.add_argument(
+        "--fallback",
+        choices=("refuse", "onnxruntime"),
+        default="refuse",
+        help="who runs the operators that no one here compiles (default: %(default)s)",
+    )
     if log:
         told = "tuning log: a file, or postgresql://HOST/DATABASE"
         cmd.add_argument("--log", metavar="LOG", help=told)
@@ -58,6 +64,7 @@ def compile_options(args: argparse.Namespace) -> dict[str, Any]:
         "target": args.target,
         "shapes": dict(args.shape) or None,
         "threads": args.threads,
+        "fallback": args.fallback,
         "log": args.log,
         "profile": args.profile,
     }

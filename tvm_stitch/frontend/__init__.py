@@ -21,6 +21,7 @@ def import_model(
     model: str | os.PathLike | onnx.ModelProto | IRModule | object,
     shapes: Mapping[str, Sequence] | None = None,
     values: Mapping[str, object] | None = None,
+    fallback: str = "refuse",
 ) -> ImportedModel:
     """Import a path to an ONNX file, a ModelProto, a torch ExportedProgram or a Relax module.
 
@@ -28,9 +29,9 @@ def import_model(
     wrong.
     """
     if isinstance(model, str | os.PathLike):
-        return import_onnx(Path(model), shapes, values)
+        return import_onnx(Path(model), shapes, values, fallback)
     if isinstance(model, onnx.ModelProto):
-        return import_onnx(model, shapes, values)
+        return import_onnx(model, shapes, values, fallback)
     if values:
         given = f"values of a {type(model).__name__}"
         raise StitchError(given, "only inputs of ONNX models take values", "leave them out")

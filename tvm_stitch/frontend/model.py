@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from tvm.ir import IRModule
 
+from tvm_stitch.frontend.segments.leave import Left
 from tvm_stitch.runtime.artifact import Prepared
 
 
@@ -29,7 +30,8 @@ class ImportedModel:
     by PrimFuncs of `mod` when the model is loaded. `index_bounds[name]` is the inclusive range that
     values of an integer input must lie in because they index an axis. `origins`: by the name of a
     variable of `main`, the node of the user's model that makes its value, for `origin_of`.
-    `narrow`: the type of inputs and outputs whose numbers within are of a wider one.
+    `left`: the nodes that ONNX Runtime runs. `narrow`: the type of inputs and outputs whose numbers
+    within are of a wider one.
     """
 
     mod: IRModule
@@ -40,3 +42,4 @@ class ImportedModel:
     index_bounds: dict[str, tuple[int, int]] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
     narrow: dict[str, str] = field(default_factory=dict)
+    left: tuple[Left, ...] = ()

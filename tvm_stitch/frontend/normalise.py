@@ -14,6 +14,7 @@ import onnx
 from tir_schedules.fuel import spend
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.divisors import check_divisor
+from tvm_stitch.frontend.importer.known import why_not
 from tvm_stitch.frontend.onnx_graph.fold import Folder
 from tvm_stitch.frontend.onnx_graph.graph import Graph
 from tvm_stitch.frontend.onnx_graph.infer import infer_node, type_proto, value_type
@@ -30,10 +31,12 @@ def normalise(
     rewrites: Sequence[Rewrite],
     given: object,
     optional: Collection[Rewrite] = (),
+    try_types: Callable[[Graph, onnx.NodeProto], None] | None = None,
 ) -> None:
     """Bring the graph to the form that TVM's importer takes, and type its outputs.
 
-    The importer does without the `optional` rewrites too: they cost fuel.
+    The importer does without the `optional` rewrites too: they cost fuel. `try_types` finds types
+    that ONNX does not know.
 
     Raises: StitchError naming a node whose inputs do not fit it.
     """
@@ -45,6 +48,8 @@ def normalise(
         node, applied = waiting.popleft()
         where = f"{given}, {node.op_type} {(node.name or node.output[0])!r}"
         check_node(graph, node, where)
+        if try_types is None and (reason := why_not(node)):
+            raise StitchError(where, reason, 'use another, or compile with fallback="onnxruntime"')
         try:
             infer_node(graph, node)
         except TYPE_ERRORS as error:
@@ -54,6 +59,8 @@ def normalise(
                 f"its inputs do not fit ({reason})",
                 "check the input shapes and the model",
             ) from error
+        if try_types is not None:
+            try_types(graph, node)
         for name in filter(None, node.output):
             if (known := graph.types.get(name)) is not None and known.shape is not None:
                 check_size(known.shape, known.dtype.itemsize, f"{where}, result {name!r}")
@@ -61,7 +68,7 @@ def normalise(
         if folder.fold(node):
             continue
         for change in rewrites:
-            new = None if change in applied else change(graph, node)
+            new = None if change in applied else _changed(change, graph, node, try_types is None)
             if new is not None and (change not in optional or spend(change.__name__, node.name)):
                 waiting.extendleft((n, applied | {change}) for n in reversed(new))
                 break
@@ -72,3 +79,18 @@ def normalise(
         if (known := graph.type_of(output.name)) is not None:
             output.type.CopyFrom(type_proto(known))
     graph.drop_unused()
+
+
+def _changed(
+    change: Rewrite, graph: Graph, node: onnx.NodeProto, refuses: bool
+) -> Sequence[onnx.NodeProto] | None:
+    """Return what a rewrite makes of a node. Raises: StitchError as it does, if that refuses it.
+
+    Otherwise such a node stays as it is, for ONNX Runtime.
+    """
+    try:
+        return change(graph, node)
+    except StitchError:
+        if refuses:
+            raise
+        return None

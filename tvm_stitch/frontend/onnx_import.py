@@ -22,6 +22,8 @@ from tvm_stitch.frontend.onnx_graph.tensors import TensorReader
 from tvm_stitch.frontend.operators import check_operators
 from tvm_stitch.frontend.rewrites import OPTIONAL, REWRITES
 from tvm_stitch.frontend.rewrites.norms.group_normalization import replace_deprecated
+from tvm_stitch.frontend.segments.leave import leave
+from tvm_stitch.frontend.segments.trial import try_types
 from tvm_stitch.frontend.shapes import bind_shapes
 from tvm_stitch.frontend.structure import check_structure, inline_functions, simplify
 from tvm_stitch.frontend.to_relax import to_relax
@@ -32,8 +34,11 @@ def import_onnx(
     model: Path | onnx.ModelProto,
     shapes: Mapping[str, Sequence] | None,
     values: Mapping[str, object] | None = None,
+    fallback: str = "refuse",
 ) -> ImportedModel:
     """Import an ONNX file or message, which stays as it is.
+
+    With the `fallback` "onnxruntime" what no one here compiles is left to ONNX Runtime.
 
     Raises: StitchError for whatever the model, `shapes` or `values` get wrong.
     """
@@ -44,20 +49,23 @@ def import_onnx(
     check_calls(proto, given)
     graph = read_graph(proto, TensorReader(given, path), given)
     del proto
-    check_operators(graph, given)
+    leaves = fallback == "onnxruntime"
+    check_operators(graph, given, leaves)
     bind_values(graph, values)
     widen_narrow(graph)
     bind_shapes(graph, shapes)
     replace_deprecated(graph)
     check_structure(graph, given)
     inline_functions(graph)
-    check_operators(graph, given)  # calls that do not fit their function stay
-    normalise(graph, EXPANSIONS, given)
+    check_operators(graph, given, leaves)  # calls that do not fit their function stay
+    typing = try_types if leaves else None
+    normalise(graph, EXPANSIONS, given, try_types=typing)
     simplify(graph)
-    normalise(graph, (*EXPANSIONS, *REWRITES), given, OPTIONAL)
+    normalise(graph, (*EXPANSIONS, *REWRITES), given, OPTIONAL, typing)
+    left = leave(graph, given) if leaves else []
     share_constants(graph)
     bounds = bound_indices(graph, given)
     imported = to_relax(graph, given)
     edge = {value.name for value in (*graph.inputs, *graph.outputs)}
     narrow = {name: kind for name, kind in graph.narrow.items() if name in edge}
-    return replace(imported, index_bounds=bounds, narrow=narrow)
+    return replace(imported, index_bounds=bounds, narrow=narrow, left=tuple(left))

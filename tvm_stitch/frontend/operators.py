@@ -17,8 +17,11 @@ _WITH_BODIES = {("", "If"), ("", "Loop"), ("", "Scan")}
 FOLDED_OPS = {("", "MelWeightMatrix")}
 
 
-def check_operators(graph: Graph, given: object) -> None:
-    """Raise StitchError for an operator set that is too old or new, or naming all unknown ops."""
+def check_operators(graph: Graph, given: object, leaves: bool = False) -> None:
+    """Raise StitchError for an operator set that is too old or new, or naming all unknown ops.
+
+    Unless those leave the model, for ONNX Runtime.
+    """
     newest = onnx.defs.onnx_opset_version()
     if "" not in graph.opsets or not OLDEST_OPSET <= graph.opset <= newest:
         raise StitchError(
@@ -38,11 +41,11 @@ def check_operators(graph: Graph, given: object) -> None:
             and (node.domain, node.op_type) not in functions
         }
     )
-    if unknown:
+    if unknown and not leaves:
         raise StitchError(
             given,
             f"unsupported operators: {', '.join(unknown)}",
-            "replace them by ONNX operators that TVM's importer has",
+            'replace them by other ONNX operators, or compile with fallback="onnxruntime"',
         )
 
 

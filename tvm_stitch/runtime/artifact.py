@@ -60,7 +60,8 @@ class Meta:
     outputs are made by kernels of this run, none is an input's memory. `cpu_features`: the
     /proc/cpuinfo flags its code needs. `report`: `Report.to_json`'s object. `weights`: how many.
     `arch`: of the GPU that runs it, such as "sm_90", "" if it is a CPU that does. `narrow`: the
-    type of inputs and outputs whose tensors are of a wider one, for arrays.
+    type of inputs and outputs whose tensors are of a wider one, for arrays. `left`: the nodes that
+    ONNX Runtime runs, each with the reason.
     """
 
     inputs: tuple[Tensor, ...]
@@ -76,6 +77,7 @@ class Meta:
     new_outputs: bool = False
     arch: str = ""
     narrow: dict[str, str] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
     format: int = FORMAT
 
     def to_json(self) -> str:
@@ -94,6 +96,7 @@ class Meta:
             fields[kind] = tuple(Tensor(t["name"], tuple(t["shape"]), t["dtype"]) for t in tensors)
         bounds = fields["index_bounds"]
         fields["index_bounds"] = {name: (low, high) for name, (low, high) in bounds.items()}
+        fields["left"] = tuple(fields["left"])
         fields["copied_outputs"] = tuple(fields["copied_outputs"])
         fields["cpu_features"] = tuple(fields["cpu_features"])
         return cls(**fields)

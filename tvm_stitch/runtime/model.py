@@ -15,7 +15,7 @@ from tvm.runtime.vm import VirtualMachine
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.reports.report import Report
-from tvm_stitch.runtime import artifact, cpu_features
+from tvm_stitch.runtime import artifact, cpu_features, onnx_segment
 from tvm_stitch.runtime.artifact import Meta
 from tvm_stitch.runtime.buffers import InputSlot, byte_offset, data_pointer, is_resident, view
 from tvm_stitch.runtime.dtypes import numpy_dtype
@@ -44,6 +44,8 @@ class Model:
         ]
         self._tensors = [slot.tensor for slot in self._slots.values()]
         self._outputs = [(spec.name, spec.shape, numpy_dtype(spec.dtype)) for spec in meta.outputs]
+        if meta.left:
+            onnx_segment.register()
         self._narrow = {name: numpy_dtype(kind) for name, kind in meta.narrow.items()}
         # A VirtualMachine keeps its frames in itself: it cannot run twice at a time.
         self._lock = run_lock(self)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import onnx
 from tvm import relax, te, tirx
 
+from tvm_stitch.runtime.onnx_segment import FUNCTION
+
 Converter = Callable[[relax.BlockBuilder, Sequence[relax.Expr], Mapping], relax.Expr]
 
 
@@ -28,4 +30,15 @@ def _bit_cast(
     return builder.emit_te(bits, inputs[0])
 
 
-CONVERTERS: dict[str, Converter] = {"BitCast": _bit_cast}
+def _segment(
+    builder: relax.BlockBuilder, inputs: Sequence[relax.Expr], attrs: Mapping
+) -> relax.Expr:
+    """Return a call of ONNX Runtime; `types` are of its results, such as float32:2,3."""
+    kinds = []
+    for text in attrs["types"]:
+        dtype, _, shape = (text.decode() if isinstance(text, bytes) else text).partition(":")
+        kinds.append(relax.TensorType([int(n) for n in shape.split(",") if n], dtype))
+    return relax.call_dps_packed(FUNCTION, list(inputs), kinds[0] if len(kinds) == 1 else kinds)
+
+
+CONVERTERS: dict[str, Converter] = {"BitCast": _bit_cast, "OnnxSegment": _segment}

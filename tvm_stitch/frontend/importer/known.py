@@ -20,6 +20,21 @@ def has_converter(node: onnx.NodeProto) -> bool:
     return not domain_of(node) and has
 
 
+def why_not(node: onnx.NodeProto) -> str:
+    """Say why a node's converter does not serve it, "" if it does."""
+    if _domain_is_own(node) and node.op_type == "NonMaxSuppression":
+        return "how many boxes it leaves depends on data"
+    if _domain_is_own(node) and node.op_type == "RoiAlign":
+        modes = {a.s for a in node.attribute if a.name == "mode"}
+        # TVM takes the largest of the averages, ONNX that of the weighted corners.
+        return "mode max is not supported" if b"max" in modes else ""
+    return ""
+
+
+def _domain_is_own(node: onnx.NodeProto) -> bool:
+    return not domain_of(node)
+
+
 def has_body(node: onnx.NodeProto, opset: int) -> bool:
     """Say whether ONNX itself defines the operator as a function of others."""
     if domain_of(node) or not onnx.defs.has(node.op_type, opset):

@@ -90,12 +90,6 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
             dtype_of(attrs[name], given)
     if node.op_type == "LRN" and attrs.get("size", 1) < 1:
         raise StitchError(given, f"size {attrs['size']} is below 1", AGAIN)
-    if node.op_type == "RoiAlign" and attrs.get("mode") == b"max":
-        # TVM takes the largest of the averages, ONNX that of the weighted corners.
-        raise StitchError(given, "mode max is not supported", "use mode avg")
-    if node.op_type == "NonMaxSuppression":
-        rule = "how many boxes it leaves depends on data"
-        raise StitchError(given, rule, "leave it out, and call it on the model's results")
     shape = graph.type_of(node.input[0]) if has_input(node, 0) else None
     rank = len(shape.shape) if shape is not None and shape.shape is not None else None
     if rank is None:

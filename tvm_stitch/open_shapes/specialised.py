@@ -20,7 +20,7 @@ from tvm_stitch.frontend.onnx_graph.graph import read_graph
 from tvm_stitch.frontend.onnx_graph.load import load_structure
 from tvm_stitch.frontend.onnx_graph.tensors import TensorReader
 from tvm_stitch.frontend.values import deciding_inputs
-from tvm_stitch.model_cache import ModelCache
+from tvm_stitch.open_shapes.model_cache import ModelCache
 from tvm_stitch.runtime.model import Model
 
 logger = logging.getLogger(__name__)

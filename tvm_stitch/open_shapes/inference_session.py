@@ -17,7 +17,7 @@ import onnx
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.onnx_graph.load import load_structure, parse
-from tvm_stitch.specialised import Specialised
+from tvm_stitch.open_shapes.specialised import Specialised
 
 _TARGETS = {"CPUExecutionProvider": "x86", "CUDAExecutionProvider": "cuda"}
 

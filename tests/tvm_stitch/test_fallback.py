@@ -1,0 +1,121 @@
+"""Nodes that no compiler here has, run by ONNX Runtime within the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tvm_stitch
+from tvm_stitch.errors import StitchError
+from tvm_stitch.runtime import onnx_segment
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+OPSETS = [helper.make_opsetid(d, v) for d, v in (("", 17), ("ai.onnx.ml", 3), ("com.microsoft", 1))]
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((4, 8)).astype(np.float32)
+WEIGHTS = {"w": RNG.standard_normal((8, 6)), "b": RNG.standard_normal(6)}
+# One tree of one question.
+TREE = {
+    "n_targets": 1,
+    "nodes_falsenodeids": [2, 0, 0],
+    "nodes_featureids": [1, 0, 0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_nodeids": [0, 1, 2],
+    "nodes_treeids": [0, 0, 0],
+    "nodes_truenodeids": [1, 0, 0],
+    "nodes_values": [0.1, 0.0, 0.0],
+    "target_ids": [0, 0],
+    "target_nodeids": [1, 2],
+    "target_treeids": [0, 0],
+    "target_weights": [2.5, -1.0],
+}
+
+
+def node(op: str, inputs: str, outputs: str, domain: str = "", **attrs) -> onnx.NodeProto:
+    return helper.make_node(op, inputs.split(), outputs.split(), domain=domain, **attrs)
+
+
+def model(*nodes: onnx.NodeProto, outputs: str = "y") -> onnx.ModelProto:
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "fallback",
+        [info("x", FLOAT, [4, 8])],
+        [onnx.ValueInfoProto(name=name) for name in outputs.split()],
+        [numpy_helper.from_array(v.astype(np.float32), n) for n, v in WEIGHTS.items()],
+    )
+    return helper.make_model(graph, opset_imports=OPSETS, ir_version=8)
+
+
+TREES = model(
+    node("Gemm", "x w b", "h"),
+    node("Relu", "h", "m"),
+    node("TreeEnsembleRegressor", "m", "t", "ai.onnx.ml", **TREE),
+    node("FusedMatMul", "m w", "f", "com.microsoft", transB=1, alpha=0.5),
+    node("Add", "f t", "s"),
+    node("Softmax", "s", "y"),
+)
+# Two segments, ours between them; one of two results, that ONNX types alone.
+TWICE = model(
+    node("Unique", "x", "u i v c"),
+    node("ReduceSum", "u", "n", keepdims=1),
+    node("Reshape", "n one", "k"),
+    node("Add", "x k", "a"),
+    node("FusedMatMul", "a w", "f", "com.microsoft"),
+    node("Relu", "f", "y"),
+)
+TWICE.graph.initializer.append(numpy_helper.from_array(np.array([1]), "one"))
+KEPT = model(node("Relu", "x", "y"))
+
+
+def expected(proto: onnx.ModelProto) -> np.ndarray:
+    return onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": X})[0]
+
+
+@pytest.mark.parametrize("proto", [TREES, KEPT], ids=["trees", "none"])
+def test_a_model_is_what_onnx_runtime_makes_of_it(proto, tmp_path):
+    made = tvm_stitch.compile(proto, fallback="onnxruntime")
+    np.testing.assert_allclose(made.run({"x": X})["y"], expected(proto), rtol=1e-5, atol=1e-6)
+    made.export(tmp_path / "model.so")
+    loaded = tvm_stitch.load(tmp_path / "model.so")
+    np.testing.assert_array_equal(loaded.run({"x": X})["y"], made.run({"x": X})["y"])
+
+
+def test_what_left_is_named_and_the_rest_is_fused():
+    made = tvm_stitch.compile(TREES, fallback="onnxruntime")
+    assert [told.partition(" ")[0] for told in made.meta.left] == [
+        "ai.onnx.ml.TreeEnsembleRegressor",
+        "com.microsoft.FusedMatMul",
+    ]
+    assert made.report.kernels == 3  # before the segment, it, and behind it
+    assert not tvm_stitch.compile(KEPT, fallback="onnxruntime").meta.left
+
+
+def test_a_shape_of_data_stays_within_a_segment():
+    made = tvm_stitch.compile(TWICE, fallback="onnxruntime")
+    np.testing.assert_allclose(made.run({"x": X})["y"], expected(TWICE), rtol=1e-5, atol=1e-5)
+
+
+def test_without_it_the_nodes_and_the_remedy_are_named():
+    with pytest.raises(StitchError, match=r'TreeEnsembleRegressor.*fallback="onnxruntime"'):
+        tvm_stitch.compile(TREES)
+
+
+def test_an_operator_that_no_one_has_is_refused_in_one_line():
+    with pytest.raises(StitchError, match="ONNX Runtime refuses it") as told:
+        tvm_stitch.compile(model(node("Nope", "x", "y", "com.microsoft")), fallback="onnxruntime")
+    assert "\n" not in str(told.value)
+
+
+def test_a_machine_without_onnx_runtime_says_so(monkeypatch):
+    monkeypatch.setattr(onnx_segment.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(StitchError, match=r"pip install 'tvm-stitch\[onnxruntime\]'"):
+        tvm_stitch.compile(TREES, fallback="onnxruntime")
+
+
+def test_an_unknown_fallback_is_refused():
+    with pytest.raises(StitchError, match="use one of refuse, onnxruntime"):
+        tvm_stitch.compile(KEPT, fallback="tensorrt")

@@ -1,0 +1,5 @@
+"""Nodes that no compiler here has, left to ONNX Runtime within the model: `fallback="onnxruntime"`.
+
+A segment is all of them that need no result of ours between them. It is one call, of a model of its
+own whose bytes are a weight.
+"""
