@@ -24,6 +24,7 @@ from tvm_stitch.runtime.model import Model
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from tvm_stitch.open_shapes.specialised import Specialised
     from tvm_stitch.options import CompileOptions, ModelOptions
     from tvm_stitch.verification.verification import Verification
 
@@ -34,7 +35,7 @@ def compile(
     model: Any,
     target: str | dict | Target = "x86",
     *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
     log: str | os.PathLike | None = None,
     profile: str | os.PathLike | None = None,
     threads: int | None = None,
@@ -45,12 +46,15 @@ def compile(
     on_mismatch: str = "refuse",
     values: Mapping[str, object] | None = None,
     fallback: str = "refuse",
-) -> Model:
+    cache: str | os.PathLike | None = None,
+) -> Model | Specialised:
     """Compile a path to an ONNX file, a ModelProto, an ExportedProgram or a Relax module.
 
-    `values` binds inputs of an ONNX model that decide shapes: the compiled model has no such
-    inputs. `threads` defaults to the CPUs this process may use. `fuel` stops after that many
-    rewrites and fusions; `dump_dir` receives the module after each pass.
+    Of an ONNX model extents in `shapes` may be names, equal ones for extents that are equal: then a
+    model is returned that compiles each shape when it meets it, once for all processes with a
+    folder `cache`. `values` binds inputs of an ONNX model that decide shapes: the compiled model
+    has no such inputs. `threads` defaults to the CPUs this process may use. `fuel` stops after
+    that many rewrites and fusions; `dump_dir` receives the module after each pass.
 
     `profile` is a file of `tvm-stitch calibrate`; the shipped figures nearest to the CPU serve
     without one. `log` is a file or URL that `tvm-stitch tune` wrote: `report` says of each kernel
@@ -72,6 +76,15 @@ def compile(
     if on_mismatch != "refuse" and not verify:
         rule = "without verification no mismatch is found"
         raise StitchError(f"on_mismatch {on_mismatch!r}", rule, "verify too")
+    if any(isinstance(extent, str) for shape in (shapes or {}).values() for extent in shape):
+        from tvm_stitch.open_shapes.specialised import Specialised
+
+        options = {"log": log, "profile": profile, "threads": threads, "fusion": fusion}
+        options |= {"verify": verify, "on_mismatch": on_mismatch, "fallback": fallback}
+        return Specialised(model, shapes=shapes, cache=cache, target=target, **options)
+    if cache is not None:
+        rule, remedy = "every extent has a number: export the model", "name extents in shapes="
+        raise StitchError(f"cache {os.fspath(cache)}", rule, remedy)
     asked = Request(model, target, shapes, log, profile, threads, fusion, fuel, dump_dir, values)
     asked = replace(asked, fallback=fallback)
     if not verify:

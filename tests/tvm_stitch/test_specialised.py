@@ -148,6 +148,35 @@ def test_a_second_process_compiles_nothing(tmp_path, monkeypatch):
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
+def test_named_extents_compile_at_first_sight(tmp_path):
+    model = tvm_stitch.compile(sliced(), shapes={"x": (2, "width")}, cache=tmp_path / "cache")
+    for width in (4, 7, 4):
+        x = np.random.default_rng(width).standard_normal((2, width)).astype(np.float32)
+        np.testing.assert_array_equal(model.run({"x": x, **bound(0, 3)})["y"], x[:, :3])
+    assert model.shapes == len(list((tmp_path / "cache").iterdir())) == 2
+    with pytest.raises(StitchError, match=r"\[3, 4\] is not \[2, width\]"):
+        model.run({"x": np.ones((3, 4), np.float32), **bound(0, 3)})
+
+
+def test_equal_names_are_equal_extents():
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["c"])],
+        "sum",
+        [info(name, TensorProto.FLOAT, [None]) for name in "ab"],
+        [info("c", TensorProto.FLOAT, [None])],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    model = tvm_stitch.compile(proto, shapes={"a": ("n",), "b": ("n",)})
+    with pytest.raises(StitchError, match=r"\[4\] is not \[n\], n = 3"):
+        model.run({"a": np.ones(3, np.float32), "b": np.ones(4, np.float32)})
+
+
+def test_a_cache_of_numbers_alone_is_refused(tmp_path):
+    with pytest.raises(StitchError, match="every extent has a number"):
+        tvm_stitch.compile(sliced(), shapes={"x": (2, 8)}, cache=tmp_path)
+
+
 def test_a_cache_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "cache").write_text("")
     with pytest.raises(StitchError, match="it cannot be made"):

@@ -28,7 +28,7 @@ def check_requested(shapes: Mapping[str, Sequence] | None, names: Sequence[str])
         if any(isinstance(extent, str) for extent in shape):
             raise StitchError(
                 f"{given}, {tuple(shape)}",
-                "reserved: shapes are static in this release",
+                "a name is bound when the model meets a shape, by tvm_stitch.compile",
                 f"give numbers only, such as --shape {name}=1,128",
             )
         for extent in shape:

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,15 @@ class Specialised:
         self,
         model: str | os.PathLike | onnx.ModelProto,
         *,
+        shapes: Mapping[str, Sequence[int | str]] | None = None,
         cache: str | os.PathLike | None = None,
         keep: int = 32,
         **options: Any,
     ) -> None:
         """Raises: StitchError for what is no model, and for a folder that can't be written to."""
+        if not isinstance(model, str | os.PathLike | onnx.ModelProto):
+            kind = type(model).__name__
+            raise StitchError(f"a {kind}", "only ONNX models have open shapes", "give numbers")
         given = model if isinstance(model, onnx.ModelProto) else Path(model)
         path = given if isinstance(given, Path) else None
         proto = load_structure(path) if path else given
@@ -51,6 +55,11 @@ class Specialised:
         self.inputs = [value.name for value in graph.inputs]
         self.outputs = [value.name for value in graph.outputs]
         self._model, self._options, self._keep = given, options, max(keep, 1)
+        self._shapes = dict(shapes or {})
+        for name in self._shapes:
+            if name not in self.inputs:
+                rule, remedy = "the model has no such input", f"its inputs are {self.inputs}"
+                raise StitchError(f"shape of {name!r}", rule, remedy)
         self._deciding = deciding_inputs(graph)
         self._cache = ModelCache.open(Path(cache), given, options) if cache is not None else None
         self._compiled: OrderedDict[Key, Model] = OrderedDict()
@@ -64,6 +73,7 @@ class Specialised:
         if inputs.keys() != set(self.inputs):
             names, wanted = ", ".join(inputs), ", ".join(self.inputs)
             raise StitchError(f"inputs {names}", "not those of the model", f"give {wanted}")
+        _check_shapes(inputs, self._shapes)
         values = {name: inputs[name] for name in self._deciding}
         rest = {name: array for name, array in inputs.items() if name not in values}
         return self._for(rest, values).run(rest)
@@ -99,3 +109,22 @@ class Specialised:
         if self._cache is not None:
             self._cache.store(key, model)
         return model
+
+
+def _check_shapes(
+    inputs: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int | str]]
+) -> None:
+    """Raise StitchError for an input that has another rank, number or two values of one name."""
+    found: dict[str, int] = {}
+    for name, wanted in shapes.items():
+        shape = inputs[name].shape
+        fits = len(shape) == len(wanted) and all(
+            extent == (found.setdefault(each, extent) if isinstance(each, str) else each)
+            for each, extent in zip(wanted, shape, strict=True)
+        )
+        if not fits:
+            shown = ", ".join(map(str, wanted))
+            known = "".join(f", {symbol} = {value}" for symbol, value in found.items())
+            raise StitchError(
+                f"input {name}", f"{list(shape)} is not [{shown}]{known}", "reshape it"
+            )
