@@ -65,8 +65,44 @@ COMPLEX = TensorProto.COMPLEX64
 N4 = negate(shape=["n", 4])
 INDICES = model(
     [helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[65, 65])],
-    {"x": (FLOAT, [1, 1, 70, 70])},  # of smaller windows the places are computed
+    {"x": (FLOAT, [1, 1, 5000, 5000])},  # of fewer windows the places are computed
     {"y": (FLOAT, None), "i": (INT64, None)},
+)
+
+
+def looping(count: int, takes: int = 3, inner: onnx.NodeProto | None = None) -> onnx.NodeProto:
+    """Return a loop over one value, whose body takes so many."""
+    info = helper.make_tensor_value_info
+    names = ["i", "c", "s", "t"][:takes]
+    kinds = {"i": (INT64, []), "c": (TensorProto.BOOL, [])}
+    body = helper.make_graph(
+        [inner or helper.make_node("Neg", ["s"], ["r"])],
+        "body",
+        [info(name, *kinds.get(name, (FLOAT, [3]))) for name in names],
+        [info("c", *kinds["c"]), info("r", FLOAT, [3])],
+    )
+    return helper.make_node("Loop", [f"n{count}", "", "s"], ["r"], body=body)
+
+
+def looped(node: onnx.NodeProto) -> onnx.ModelProto:
+    copy = helper.make_node("Identity", ["x"], ["s"])
+    last = helper.make_node("Identity", ["r"], ["y"])
+    counts = {f"n{count}": np.array(count) for count in (3, 1000, 5000)}
+    return model([copy, node, last], {"x": (FLOAT, [3])}, {"y": (FLOAT, [3])}, counts)
+
+
+# A thousand bodies of a thousand.
+NESTED = looped(looping(1000, inner=looping(1000)))
+LONG = model(
+    [helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=2)],
+    {"x": (FLOAT, [5000, 1, 2])},
+    {"y": (FLOAT, None)},
+    {"w": array(1, 2, 2), "r": array(1, 2, 2)},
+)
+SPECTRUM = model(
+    [helper.make_node("DFT", ["x"], ["y"])],
+    {"x": (FLOAT, [1, 100_000, 1])},
+    {"y": (FLOAT, None)},
 )
 
 
@@ -82,6 +118,11 @@ INDICES = model(
         pytest.param(N4, {"x": ("batch", 4)}, ["a name is bound when"], id="symbol"),
         pytest.param(N4, {"x": (-1, 4)}, ["-1 is no extent"], id="negative"),
         pytest.param(UNKNOWN, None, ["Nope", "d.Zip"], id="unknown-ops"),
+        pytest.param(looped(looping(5000)), None, ["5000 steps"], id="long-loop"),
+        pytest.param(looped(looping(3, 4)), None, ["its body takes 4"], id="other-body"),
+        pytest.param(NESTED, None, ["more than 100000 nodes"], id="nested-loops"),
+        pytest.param(LONG, None, ["more than 1024 steps"], id="long-layer"),
+        pytest.param(SPECTRUM, None, ["DFT"], id="long-spectrum"),
         pytest.param(negate(opset=5), None, ["opset 5"], id="old-opset"),
         pytest.param(TO_COMPLEX, None, ["Cast", "complex128"], id="cast-to-complex"),
         pytest.param(MISFIT, None, ["Add", "do not fit"], id="shapes-do-not-fit"),

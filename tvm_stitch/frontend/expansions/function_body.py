@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import onnx
 
+from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.importer.known import has_body, has_converter
 from tvm_stitch.frontend.onnx_graph.graph import Graph
 from tvm_stitch.frontend.onnx_graph.infer import type_proto
@@ -21,7 +22,16 @@ def function_body(graph: Graph, node: onnx.NodeProto) -> list | None:
     """rewrite: an operator -> the operators of its body, for the types that its inputs have"""
     if has_converter(node) or (node.domain, node.op_type) in REWRITTEN_OPS:
         return None
-    if not has_body(node, graph.opset) or (function := _function(graph, node)) is None:
+    if not has_body(node, graph.opset):
+        return None
+    try:
+        function = _function(graph, node)
+    except (RuntimeError, onnx.shape_inference.InferenceError) as error:
+        where = f"{node.op_type} {node.name or node.output[0]!r}"
+        reason = str(error).strip().splitlines()[0]
+        rule = f"it has no body for these operands ({reason})"
+        raise StitchError(where, rule, "check the types of its values") from error
+    if function is None:
         return None
     given = {a.name: a for a in node.attribute}
     schema = onnx.defs.get_schema(node.op_type, graph.opset)

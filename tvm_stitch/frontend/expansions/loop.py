@@ -19,7 +19,8 @@ def unrolled_loop(graph: Graph, node: onnx.NodeProto) -> list | None:
         return None
     where = f"Loop {node.name or node.output[0]!r}"
     body, count = attributes(node)["body"], _count(graph, node, where)
-    _refuse_early_end(graph, node, body, where)
+    refuse_interface(body, len(node.input), 1 + len(node.input[2:]), where)
+    _refuse_early_end(body, where)
     build = Builder(graph, node)
     state, made = list(node.input[2:]), []
     lines: list[list[str]] = [[] for _ in body.output[1 + len(state) :]]
@@ -63,9 +64,14 @@ def _count(graph: Graph, node: onnx.NodeProto, where: str) -> int:
     return max(int(count[0]), 0)
 
 
-def _refuse_early_end(
-    graph: Graph, node: onnx.NodeProto, body: onnx.GraphProto, where: str
-) -> None:
+def refuse_interface(body: onnx.GraphProto, inputs: int, outputs: int, where: str) -> None:
+    """Raise StitchError unless a body takes so many values and makes at least so many."""
+    if len(body.input) != inputs or len(body.output) < outputs:
+        rule = f"its body takes {len(body.input)} and makes {len(body.output)} values"
+        raise StitchError(where, rule, f"it should take {inputs}, and make {outputs} or more")
+
+
+def _refuse_early_end(body: onnx.GraphProto, where: str) -> None:
     """Raise StitchError unless a body's condition stays as it is, or is a constant."""
     kept = {body.input[1].name}
     true = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.expansions.loop import MOST_STEPS
+from tvm_stitch.frontend.expansions.loop import MOST_STEPS, refuse_interface
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
 from tvm_stitch.frontend.onnx_graph.instance import instance
@@ -21,6 +21,10 @@ def unrolled_scan(graph: Graph, node: onnx.NodeProto) -> list | None:
     attrs, build = attributes(node), Builder(graph, node)
     body, count = attrs["body"], attrs["num_scan_inputs"]
     states = len(node.input) - count
+    if not 0 < count <= len(node.input):
+        rule = f"it scans {count} of {len(node.input)} inputs"
+        raise StitchError(where, rule, "export the model again")
+    refuse_interface(body, len(node.input), states, where)
     scanned = list(node.input[states:])
     shapes = [graph.static_shape(name) for name in scanned]
     if any(shape is None for shape in shapes):

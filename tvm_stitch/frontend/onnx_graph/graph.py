@@ -37,7 +37,8 @@ class ValueType:
 class Graph:
     """`inputs` are the user's inputs; `types` holds what shape inference found last.
 
-    `narrow`: types of inputs, outputs and constants whose numbers here are of wider ones.
+    `narrow`: types of inputs, outputs and constants whose numbers here are of wider ones;
+    `unrolled`: how many nodes were bodies'.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Graph:
     functions: list[onnx.FunctionProto] = field(default_factory=list)
     types: dict[str, ValueType] = field(default_factory=dict)
     narrow: dict[str, str] = field(default_factory=dict)
+    unrolled: int = 0
     _fresh: int = 0
 
     @property

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import onnx
 from onnx import numpy_helper
 
+from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.onnx_graph.graph import DEFAULT_DOMAINS, Graph, constant_value
+
+MOST_NODES = 100_000  # of bodies, in all: each takes about a millisecond
 
 
 def instance(
@@ -16,7 +19,16 @@ def instance(
     """Return a body's nodes, its inputs being values of the graph, and what its outputs are called.
 
     What the body stores is stored in the graph.
+
+    Raises: StitchError for another number of inputs, or where bodies become too many nodes.
     """
+    if len(body.input) != len(inputs):
+        rule = f"it takes {len(body.input)} values and is given {len(inputs)}"
+        raise StitchError(f"body {body.name!r}", rule, "export the model again")
+    graph.unrolled += len(body.node)
+    if graph.unrolled > MOST_NODES:
+        rule = f"its loops are more than {MOST_NODES} nodes"
+        raise StitchError(f"body {body.name!r}", rule, "export it without loops")
     names = {value.name: name for value, name in zip(body.input, inputs, strict=True)}
     for tensor in body.initializer:
         names[tensor.name] = graph.add_constant(tensor.name, numpy_helper.to_array(tensor))

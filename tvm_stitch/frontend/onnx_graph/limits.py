@@ -11,6 +11,8 @@ MOST_BYTES = 1 << 40  # no machine that runs a model has a tebibyte for one tens
 MOST_EXTENT = (1 << 31) - 1  # TVM's loops count in 32 bits
 MOST_AXES = 32  # of NumPy before its release 2
 
+MOST_TABLE = 1 << 24  # elements of what a rewrite computes beforehand
+
 
 def check_size(shape: Sequence[int | None], itemsize: int, given: object) -> None:
     """Raise StitchError for a shape of negative extents, too many axes, elements or bytes.

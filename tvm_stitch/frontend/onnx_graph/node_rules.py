@@ -51,13 +51,13 @@ LISTS = {
 # Of windows, the least that each number may be; pads may cut.
 WINDOW = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0, "output_shape": 0,
           "pads": -(1 << 31)}  # fmt: skip
-# Their importers read every operand.
-VARIADIC = frozenset(
-    schema.name
+# Their importers read every operand from these on.
+VARIADIC = {
+    schema.name: len(schema.inputs) - 1
     for schema in onnx.defs.get_all_schemas()
     if schema.inputs
     and schema.inputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
-)
+}
 AGAIN = "export the model again"
 
 
@@ -65,7 +65,7 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
     """Raise StitchError for operands left out, unknown words and types, and axes outside."""
     if node.domain:
         return
-    if node.op_type in VARIADIC and "" in node.input:
+    if "" in node.input[VARIADIC.get(node.op_type, len(node.input)) :]:
         raise StitchError(given, "one of its inputs has no name", AGAIN)
     for position in LISTS.get(node.op_type, ()):
         known = graph.type_of(node.input[position]) if has_input(node, position) else None

@@ -10,6 +10,8 @@ import onnx
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
 
+_MOST_TAPS = 4096  # of a block: the weight is a square of them
+
 
 def col2im(graph: Graph, node: onnx.NodeProto) -> list | None:
     """rewrite: Col2Im(x) -> ConvTranspose(Reshape(x), eye)"""
@@ -30,7 +32,8 @@ def col2im(graph: Graph, node: onnx.NodeProto) -> list | None:
     padded = [e + a + b for e, a, b in zip(image, pads[:rank], pads[rank:], strict=True)]
     count = [(e - s) // t + 1 for e, s, t in zip(padded, spans, strides, strict=True)]
     over = [(e - s) % t for e, s, t in zip(padded, spans, strides, strict=True)]
-    taps = math.prod(block)
+    if (taps := math.prod(block)) > _MOST_TAPS:
+        return None
     channels = shape[1] // taps
     x = build.reshape(node.input[0], [shape[0] * channels, taps, *count])
     weight = build.constant(np.eye(taps).reshape(taps, 1, *block), dtype)

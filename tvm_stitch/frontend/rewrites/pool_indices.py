@@ -9,8 +9,7 @@ import onnx
 
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
-
-_MOST_WINDOW = 4096  # elements: each is a place of a table
+from tvm_stitch.frontend.onnx_graph.limits import MOST_TABLE
 
 
 def pool_indices(graph: Graph, node: onnx.NodeProto) -> list | None:
@@ -22,7 +21,7 @@ def pool_indices(graph: Graph, node: onnx.NodeProto) -> list | None:
         return None
     attrs, build = attributes(node), Builder(graph, node)
     extents, outs, kernel = shape[2:], made[2:], attrs["kernel_shape"]
-    if math.prod(kernel) > _MOST_WINDOW:
+    if math.prod(kernel) * math.prod(outs) > MOST_TABLE:
         return None
     places = _windows(attrs, extents, outs, kernel)
     inside = (places >= 0).all(-1)

@@ -44,9 +44,12 @@ def bias_of(
             ahead = build("Sub", build.constant(columns - rows + queries), lengths)
             parts += _within(build, ahead, low, high)
         else:
-            ahead = columns - rows - past
-            inside = (ahead <= high) & (-ahead <= low)
-            parts.append(build.constant(inside, np.bool_))
+            # Numbers of rows and of columns, not of both: a table of them may be larger than keys.
+            at = build.constant(columns)
+            if high < math.inf:
+                parts.append(build("Less", at, build.constant(rows + past + int(high) + 1)))
+            if low < math.inf:
+                parts.append(build("Greater", at, build.constant(rows + past - int(low) - 1)))
     if has_lengths:
         lengths = build.reshape(node.input[KEPT], [-1, 1, 1, 1])
         parts.append(build("Less", build.constant(np.arange(keys)), lengths))

@@ -14,6 +14,7 @@ from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
 from tvm_stitch.frontend.rewrites.recurrent.activations import Activation, activations
 from tvm_stitch.frontend.rewrites.recurrent.cells import CELLS, Gates
 
+MOST_STEPS = 1024  # each is some nodes
 RECURRENT_OPS = ("GRU", "LSTM", "RNN")
 
 
@@ -59,6 +60,8 @@ def recurrent(graph: Graph, node: onnx.NodeProto) -> list | None:
     if shape is None or weights is None or len(shape) != 3:
         raise StitchError(where, "the shapes of its inputs are unknown", "bind all dimensions")
     attrs, build = attributes(node), Builder(graph, node)
+    if shape[1 if attrs.get("layout", 0) else 0] > MOST_STEPS:
+        raise StitchError(where, f"it has more than {MOST_STEPS} steps", "run it in pieces")
     cell = CELLS[node.op_type]
     is_batch_first = bool(attrs.get("layout", 0))
     batch, steps = shape[:2] if is_batch_first else shape[1::-1]

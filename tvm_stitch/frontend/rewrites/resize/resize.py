@@ -9,6 +9,7 @@ import onnx
 
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
+from tvm_stitch.frontend.onnx_graph.limits import MOST_TABLE
 from tvm_stitch.frontend.rewrites.resize.places import Form, Sized, taps
 
 _ROI, _SCALES, _SIZES = 1, 2, 3
@@ -77,6 +78,9 @@ def _sized(
     ends = [(0.0, 1.0)] * len(axes)
     if roi is not None and len(roi) == 2 * len(axes):
         ends = [(float(roi[n]), float(roi[n + len(axes)])) for n in range(len(axes))]
+    reach = max((4 / min(scale, 1.0) for scale in scales if scale > 0), default=0)
+    if min(scales) <= 0 or max(sizes) * reach > MOST_TABLE:
+        return None
     if 0 in shape or 0 in sizes or (has_input(node, _ROI) and roi is None):
         return None
     rows = zip(axes, sizes, scales, ends, strict=True)

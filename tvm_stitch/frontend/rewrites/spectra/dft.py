@@ -7,6 +7,7 @@ import onnx
 
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
+from tvm_stitch.frontend.onnx_graph.limits import MOST_TABLE
 
 
 def dft(graph: Graph, node: onnx.NodeProto) -> list | None:
@@ -28,6 +29,8 @@ def dft(graph: Graph, node: onnx.NodeProto) -> list | None:
         length = 2 * (shape[axis] - 1) if all(kind) else shape[axis]
     else:
         length = int(length[0])
+    if min(shape[axis], length) * length > MOST_TABLE or length < 1:
+        return None
     order = [*(at for at in range(rank - 1) if at != axis), axis, rank - 1]
     x = build("Transpose", node.input[0], perm=order)
     made = transformed(build, x, [shape[at] for at in order], length, *kind,
@@ -95,7 +98,9 @@ def stft(graph: Graph, node: onnx.NodeProto) -> list | None:
         return None
     size = int(length[0]) if length is not None else graph.static_shape(window)[0]
     step, onesided = int(step[0]), bool(attributes(node).get("onesided", 1))
-    frames = (shape[1] - size) // step + 1
+    frames = (shape[1] - size) // max(step, 1) + 1
+    if step < 1 or frames < 1 or max(size, frames) * size > MOST_TABLE:
+        return None
     places = np.arange(frames)[:, None] * step + np.arange(size)[None]
     x = node.input[0] if len(shape) == 3 else build.unsqueeze(node.input[0], -1)
     parts = shape[2] if len(shape) == 3 else 1
