@@ -9,9 +9,9 @@ import subprocess
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
-from support.frontend.case import FLOAT, linear, model
+from support.frontend.case import linear, model
 from support.hostile.case import limits
 from tvm_stitch.cli import main
 from tvm_stitch.errors import StitchError
@@ -149,10 +149,11 @@ def test_what_is_no_model_is_refused_by_the_command(tmp_path, capfd, make, told)
 
 
 def test_what_tvm_refuses_is_told_in_one_line(tmp_path, capfd):
-    node = helper.make_node("Resize", ["x", "", "scales"], ["y"])
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="linear")
     scales = {"scales": np.full(2, 2, "f4")}
     path = tmp_path / "given.onnx"
-    onnx.save(model([node], {"x": (FLOAT, [4, 4])}, {"y": (FLOAT, None)}, scales), path)
+    integers = TensorProto.INT32  # floats of any rank are resized axis by axis
+    onnx.save(model([node], {"x": (integers, [4, 4])}, {"y": (integers, None)}, scales), path)
     assert main(["explain", str(path)]) == 1
     gc.collect()  # TVM warns of a builder when it goes
     (line,) = capfd.readouterr().err.splitlines()

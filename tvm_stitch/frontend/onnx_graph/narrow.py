@@ -52,8 +52,8 @@ def narrow_of(dtype: np.dtype | None) -> Narrow | None:
 
 def narrow_type(elem_type: int) -> Narrow | None:
     """Return what is known of an ONNX element type, None if it is not narrow."""
-    if elem_type in (onnx.TensorProto.UNDEFINED, onnx.TensorProto.STRING):
-        return None
+    if elem_type not in onnx.helper.get_all_tensor_dtypes() or elem_type == onnx.TensorProto.STRING:
+        return None  # others than these are refused where they are met
     return narrow_of(np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elem_type)))
 
 
