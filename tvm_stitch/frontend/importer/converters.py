@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import onnx
 from tvm import relax, te, tirx
 
+from tvm_stitch.frontend.onnx_graph.narrow import narrow_of
+from tvm_stitch.runtime.dtypes import numpy_dtype
 from tvm_stitch.runtime.onnx_segment import FUNCTION
 
 Converter = Callable[[relax.BlockBuilder, Sequence[relax.Expr], Mapping], relax.Expr]
@@ -15,8 +17,14 @@ Converter = Callable[[relax.BlockBuilder, Sequence[relax.Expr], Mapping], relax.
 def _bit_cast(
     builder: relax.BlockBuilder, inputs: Sequence[relax.Expr], attrs: Mapping
 ) -> relax.Expr:
-    """Return the bits of an array as numbers of another type of as many bits."""
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(attrs["to"]).name
+    """Return the bits of an array as numbers of another type of as many bits.
+
+    Raises: ValueError for another width, and for narrow types, whose bits a model does not have.
+    """
+    made = onnx.helper.tensor_dtype_to_np_dtype(attrs["to"])
+    given, dtype = numpy_dtype(str(inputs[0].ty.dtype)), made.name
+    if given.itemsize != made.itemsize or narrow_of(made) is not None:
+        raise ValueError(f"{given} has no bits of {made}")
 
     def element(value: tirx.PrimExpr, source: str) -> tirx.PrimExpr:
         value = value.astype("uint8") if source == "bool" else value

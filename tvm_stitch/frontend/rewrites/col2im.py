@@ -28,6 +28,9 @@ def col2im(graph: Graph, node: onnx.NodeProto) -> list | None:
     strides = attrs.get("strides", [1] * rank)
     dilations = attrs.get("dilations", [1] * rank)
     pads = attrs.get("pads", [0] * 2 * rank)
+    counts = [len(each) for each in (block, strides, dilations)]
+    if len(shape) != 3 or counts != [rank] * 3 or len(pads) != 2 * rank:
+        return None
     spans = [(size - 1) * step + 1 for size, step in zip(block, dilations, strict=True)]
     padded = [e + a + b for e, a, b in zip(image, pads[:rank], pads[rank:], strict=True)]
     count = [(e - s) // t + 1 for e, s, t in zip(padded, spans, strides, strict=True)]

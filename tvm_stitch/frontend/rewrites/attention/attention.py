@@ -36,7 +36,11 @@ def attention(graph: Graph, node: onnx.NodeProto) -> list | None:
     (q, q_shape), (k, k_shape), (v, v_shape) = parts
     past = 0
     if has_input(node, PAST_KEY):
-        past = graph.static_shape(node.input[PAST_KEY])[2]
+        known = graph.static_shape(node.input[PAST_KEY])
+        if known is None or len(known) != 4 or not has_input(node, PAST_KEY + 1):
+            rule = "its past keys and values are no two arrays of known shape"
+            raise StitchError(where, rule, "export the model again")
+        past = known[2]
         k = build("Concat", node.input[PAST_KEY], k, axis=2)
         v = build("Concat", node.input[PAST_KEY + 1], v, axis=2)
     outputs = [*node.output, "", "", "", ""]
@@ -76,7 +80,10 @@ def attention(graph: Graph, node: onnx.NodeProto) -> list | None:
     else:
         build("Identity", made, out=outputs[0])
     if outputs[3]:
-        build("Identity", kept[attrs.get("qk_matmul_output_mode", 0)], out=outputs[3])
+        mode = attrs.get("qk_matmul_output_mode", 0)
+        if mode not in kept:
+            raise StitchError(where, f"mode {mode} is none of 0 to 3", "export the model again")
+        build("Identity", kept[mode], out=outputs[3])
     return build.nodes
 
 

@@ -16,6 +16,8 @@ def reverse_sequence(graph: Graph, node: onnx.NodeProto) -> list | None:
         return None
     attrs, build = attributes(node), Builder(graph, node)
     batch, time = attrs.get("batch_axis", 1), attrs.get("time_axis", 0)
+    if {batch, time} != {0, 1} or len(shape) < 2:
+        return None
     lengths = build.reshape(node.input[1], _along(len(shape), batch, shape[batch]))
     places = np.arange(shape[time]).reshape(_along(len(shape), time, shape[time]))
     turned = build("Sub", lengths, build.constant(places + 1))

@@ -20,6 +20,8 @@ def quantised_product(graph: Graph, node: onnx.NodeProto) -> list | None:
     QLinearMatMul(a, sa, za, b, sb, zb, sy, zy) -> saturated(round(product * sa * sb / sy) + zy)"""
     if node.op_type not in QUANTISED_PRODUCTS or node.domain:
         return None
+    if any(graph.static_shape(name) is None for name in node.input if name):
+        return None
     build, conv = Builder(graph, node), "Conv" in node.op_type
     if node.op_type.startswith("QLinear"):
         left = _centred(build, node, 0, 2, conv, rows=True)

@@ -27,6 +27,7 @@ class _Layer:
     dtype: np.dtype
     steps: int
     batch: int
+    depth: int
     hidden: int
     is_batch_first: bool
     lengths: str | None
@@ -66,7 +67,8 @@ def recurrent(graph: Graph, node: onnx.NodeProto) -> list | None:
     is_batch_first = bool(attrs.get("layout", 0))
     batch, steps = shape[:2] if is_batch_first else shape[1::-1]
     lengths = node.input[4] if has_input(node, 4) else None
-    layer = _Layer(build, node, known.dtype, steps, batch, weights[2], is_batch_first, lengths)
+    sizes = steps, batch, shape[2], weights[2]
+    layer = _Layer(build, node, known.dtype, *sizes, is_batch_first, lengths)
     x = node.input[0]
     if is_batch_first:
         x = build("Transpose", x, perm=[1, 0, 2])
@@ -87,8 +89,7 @@ def _direction(layer: _Layer, cell, rows: str, direction: int, backwards: bool,
                chosen: list[Activation], attrs: dict) -> tuple[list[str], list[str]]:  # fmt: skip
     """Return the hidden states of all steps, in the order of time, and the last states."""
     build, hidden, gates = layer.build, layer.hidden, cell.gates
-    depth = layer.build.graph.static_shape(layer.node.input[1])[2]
-    inputs = layer.operand(1, direction, (gates * hidden, depth))
+    inputs = layer.operand(1, direction, (gates * hidden, layer.depth))
     recurrent_weights = layer.operand(2, direction, (gates * hidden, hidden))
     bias = layer.operand(3, direction, (2, gates * hidden))
     peepholes = layer.operand(7, direction, (3, hidden)) if cell.has_memory else None

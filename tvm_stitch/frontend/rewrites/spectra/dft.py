@@ -16,6 +16,8 @@ def dft(graph: Graph, node: onnx.NodeProto) -> list | None:
     if shape is None or node.domain:
         return None
     attrs, build, rank = attributes(node), Builder(graph, node), len(shape)
+    if rank < 2 or shape[-1] not in (1, 2):
+        return None
     axis, length = attrs.get("axis", 1 if graph.opset < 20 else -2), None
     if graph.opset >= 20 and has_input(node, 2):
         axis = graph.numbers(node, 2)
