@@ -32,6 +32,7 @@ SECTIONS = {
     "guarded": "guarded_section",
     "hostile": "hostile_section",
     "nodes": "nodes_section",
+    "compiled": "compiled_section",
     "gpu": "gpu_section",
     "gpu_decisions": "gpu_decisions_section",
 }
