@@ -70,7 +70,8 @@ def _row(largest: Stage, kernel: Kernel) -> ScaledRow | None:
     readers = [stage for stage in kernel.stages if stage.reads(largest.out)]
     powers = tuple(s for s in readers if _is_power_stage(s, largest))
     sums = tuple(s for s in kernel.stages if _is_sum(s, largest, powers))
-    return ScaledRow(largest, powers, sums) if sums else None
+    read = tuple(p for p in powers if any(stage.reads(p.out) for stage in sums))
+    return ScaledRow(largest, read, sums) if sums else None
 
 
 def _by_axes(stage: Stage) -> bool:
