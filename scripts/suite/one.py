@@ -17,10 +17,8 @@ import zoo
 import tvm_stitch
 from suite.steps import Step
 from suite.subject import subject
+from support.cuda.checked import BOUND
 from tvm_stitch.profiling import arrays
-
-# Of |ref| + max|ref|.
-BOUND = {"float32": 1e-5, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 def numbers(step: Step, _folder: Path, tiny: bool) -> dict:
@@ -32,7 +30,7 @@ def numbers(step: Step, _folder: Path, tiny: bool) -> dict:
         compiled = tvm_stitch.compile(model, "cuda")
         launches.append(compiled.report.kernels)
         expected = zoo.reference(step.name, inputs)
-        worst = max(worst, _off(compiled.run(inputs), expected, BOUND[step.dtype]))
+        worst = max(worst, _off(compiled.run(inputs), expected, BOUND.get(step.dtype, 1e-5)))
     return {"of_bound": worst, "launches": launches, "wrong": not worst <= 1}
 
 

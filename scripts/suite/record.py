@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 
 from checks import ROOT
-
-CODE = ("relay_passes", "tir_schedules", "tvm_stitch")
+from checks.record import CODE
 
 
 def code() -> str:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...analysis.iteration_space import Edge, Node, Space
-from ...kernel_ir.expr import Axis, AxisRef, Const, Expr, Load, Op
-from ...kernel_ir.sharing import BRANCH
+from ...kernel_ir.expr import Axis, AxisRef, Load
 from ...kernel_ir.stage import Kernel, Stage, substitute_axes
 from ..plan.decisions import PartDecisions
 from ..plan.parts import Parts
+from .cut import Cut
 from .scaled_rows import given_away, in_scaled_parts, scaled_rows
 
 
@@ -36,15 +36,10 @@ def in_parts(kernel: Kernel, parts: Sequence[PartDecisions]) -> Kernel:
 
 def _factored(stage: Stage, decided: PartDecisions) -> list[Stage]:
     axis, rule = stage.reduced[decided.axis], stage.reduction
-    size = -(-axis.extent // decided.count)
-    part = Axis(f"{axis.name}_part", -(-axis.extent // size))
-    inner = Axis(axis.name, size, is_reduce=True)
-    place = _sum(_times(AxisRef(part), size), AxisRef(inner))
-    value = substitute_axes(stage.value, {axis: place})
-    if axis.extent % size:
-        inside = Op("LT", (place, Const(axis.extent, "int64")), "bool")
-        start = Const(rule.start(stage.out.dtype), value.dtype)
-        value = Op(BRANCH, (inside, value, start), value.dtype)
+    cut = Cut.into(axis.extent, decided.count)
+    part, inner = Axis(f"{axis.name}_part", cut.count), Axis(axis.name, cut.size, is_reduce=True)
+    value = substitute_axes(stage.value, {axis: cut.place(part, inner)})
+    value = cut.guarded(value, part, inner, rule.start(stage.out.dtype))
     made = Parts(f"{stage.out.name}_parts", (part.extent, *stage.out.shape), stage.out.dtype)
     axes = tuple(inner if a is axis else a for a in stage.axes)
     first = Stage(
@@ -57,14 +52,6 @@ def _factored(stage: Stage, decided: PartDecisions) -> list[Stage]:
     load = Load(made, (AxisRef(added), *index))
     second = Stage(stage.name, stage.out, (*own.values(), added), index, load, rule)
     return [*given_away(first), second]
-
-
-def _sum(left: Expr, right: Expr) -> Expr:
-    return Op("Add", (left, right), "int64")
-
-
-def _times(value: Expr, factor: int) -> Expr:
-    return Op("Mul", (value, Const(factor, "int64")), "int64")
 
 
 def launches_of(space: Space) -> list[list[Node]]:

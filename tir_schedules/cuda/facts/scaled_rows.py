@@ -31,10 +31,10 @@ from ...kernel_ir.expr import (
     transform_loads,
     walk,
 )
-from ...kernel_ir.sharing import BRANCH
 from ...kernel_ir.stage import Kernel, Reduction, Stage, fresh_axes, substitute_axes
 from ...rewrites.inline import inline_into, is_identity
 from ..plan.parts import Parts
+from .cut import Cut
 from .halves import HALVES
 
 _EXP = "call:tirx.exp"
@@ -70,7 +70,8 @@ def _row(largest: Stage, kernel: Kernel) -> ScaledRow | None:
     readers = [stage for stage in kernel.stages if stage.reads(largest.out)]
     powers = tuple(s for s in readers if _is_power_stage(s, largest))
     sums = tuple(s for s in kernel.stages if _is_sum(s, largest, powers))
-    return ScaledRow(largest, powers, sums) if sums else None
+    read = tuple(p for p in powers if any(stage.reads(p.out) for stage in sums))
+    return ScaledRow(largest, read, sums) if sums else None
 
 
 def _by_axes(stage: Stage) -> bool:
@@ -183,27 +184,26 @@ class _Parts:
     def __init__(self, row: ScaledRow, count: int) -> None:
         self._row = row
         (axis,) = row.largest.reduced
-        self._extent, self._size = axis.extent, -(-axis.extent // count)
-        self._count = -(-axis.extent // self._size)
+        self._cut = Cut.into(axis.extent, count)
         self._largest = self._tensor(row.largest.out, Parts)
         self._scale = self._tensor(row.largest.out, Tensor, "scale")
         self._powers: dict[Tensor, Tensor] = {}
 
     def _tensor(self, made: Tensor, kind: type[Tensor], name: str = "parts") -> Tensor:
-        return kind(f"{made.name}_{name}", (self._count, *made.shape), made.dtype)
+        return kind(f"{made.name}_{name}", (self._cut.count, *made.shape), made.dtype)
 
     def largest(self) -> list[Stage]:
         """Return the largest element of each part, that of all, and how parts are scaled."""
         stage, whole = self._row.largest, self._row.largest.out
         rule = stage.reduction
-        part, inner = self._cut(stage.reduced[0])
+        part, inner = self._axes(stage.reduced[0])
         value = self._placed(stage.value, stage.reduced[0], part, inner)
-        value = self._guarded(value, part, inner, rule.start(whole.dtype))
+        value = self._cut.guarded(value, part, inner, rule.start(whole.dtype))
         first = self._stage(stage, self._largest, part, inner, value)
         return [first, self._merged(stage, self._largest, rule, None), self._scaled(stage)]
 
     def _scaled(self, stage: Stage) -> Stage:
-        part, own = Axis("part", self._count), _copies(stage.spatial)
+        part, own = Axis("part", self._cut.count), _copies(stage.spatial)
         index = tuple(substitute_axes(i, _refs(own)) for i in stage.out_index)
         here, all_of_it = Load(self._largest, (AxisRef(part), *index)), Load(stage.out, index)
         value = _power(Op("Sub", (here, all_of_it), here.dtype))
@@ -213,22 +213,22 @@ class _Parts:
     def power(self, stage: Stage) -> Stage:
         """Return the exps of each part less its own largest."""
         (axis,) = _along(stage, self._row.largest)
-        part, inner = Axis("part", self._count), Axis(axis.name, self._size)
-        shape = tuple(self._size if a is axis else a.extent for a in stage.axes)
-        out = Tensor(f"{stage.out.name}_parts", (self._count, *shape), stage.out.dtype)
+        part, inner = Axis("part", self._cut.count), Axis(axis.name, self._cut.size)
+        shape = tuple(self._cut.size if a is axis else a.extent for a in stage.axes)
+        out = Tensor(f"{stage.out.name}_parts", (self._cut.count, *shape), stage.out.dtype)
         self._powers[stage.out] = out
         value = self._placed(stage.value, axis, part, inner)
-        value = self._guarded(value, part, inner, 0.0)
+        value = self._cut.guarded(value, part, inner, 0.0)
         return fresh_axes(self._stage(stage, out, part, inner, value, axis))
 
     def sums(self, stage: Stage) -> list[Stage]:
         """Return the sums of each part, and what adds them up."""
-        part, inner = self._cut(stage.reduced[0])
+        part, inner = self._axes(stage.reduced[0])
         factors, (undivided, divisors) = [], _factors(stage)
         for factor in undivided:
             value = self._placed(factor, stage.reduced[0], part, inner)
             is_guarded = isinstance(value, Load) and value.tensor in self._powers.values()
-            factors.append(value if is_guarded else self._guarded(value, part, inner, 0.0))
+            factors.append(value if is_guarded else self._cut.guarded(value, part, inner, 0.0))
         value = factors[0] if len(factors) == 1 else Op("Mul", tuple(factors), stage.value.dtype)
         made = self._tensor(stage.out, Parts)
         first = given_away(self._stage(stage, made, part, inner, value))
@@ -248,7 +248,7 @@ class _Parts:
 
     def _merged(self, stage: Stage, made: Tensor, rule: Reduction, bound: Load | None) -> Stage:
         """Return what a part of each is put together by, scaled if there is a bound."""
-        part, own = Axis("part", self._count, is_reduce=True), _copies(stage.spatial)
+        part, own = Axis("part", self._cut.count, is_reduce=True), _copies(stage.spatial)
         refs = _refs(own)
         index = tuple(substitute_axes(i, refs) for i in stage.out_index)
         value: Expr = Load(made, (AxisRef(part), *index))
@@ -257,8 +257,8 @@ class _Parts:
             value = Op("Mul", (value, Load(self._scale, (AxisRef(part), *place))), value.dtype)
         return Stage(stage.name, stage.out, (*own.values(), part), index, value, rule)
 
-    def _cut(self, axis: Axis) -> tuple[Axis, Axis]:
-        return Axis("part", self._count), Axis(axis.name, self._size, is_reduce=True)
+    def _axes(self, axis: Axis) -> tuple[Axis, Axis]:
+        return Axis("part", self._cut.count), Axis(axis.name, self._cut.size, is_reduce=True)
 
     def _placed(self, value: Expr, axis: Axis, part: Axis, inner: Axis) -> Expr:
         """Return an expression at a place of a part, less the largest of that."""
@@ -274,19 +274,7 @@ class _Parts:
                 return Load(self._powers[node.tensor], (AxisRef(part), *moved))
             return None
 
-        return substitute_axes(transform_loads(value, rule), {axis: self._place(part, inner)})
-
-    def _place(self, part: Axis, inner: Axis) -> Expr:
-        start = Op("Mul", (AxisRef(part), Const(self._size, "int64")), "int64")
-        return Op("Add", (start, AxisRef(inner)), "int64")
-
-    def _guarded(self, value: Expr, part: Axis, inner: Axis, start: float) -> Expr:
-        """Return a value that is `start` behind the end of the row."""
-        if self._extent % self._size == 0:
-            return value
-        place = self._place(part, inner)
-        inside = Op("LT", (place, Const(self._extent, "int64")), "bool")
-        return Op(BRANCH, (inside, value, Const(start, value.dtype)), value.dtype)
+        return substitute_axes(transform_loads(value, rule), {axis: self._cut.place(part, inner)})
 
     def _stage(
         self,
