@@ -8,6 +8,7 @@ from .memory.plan_memory import PlanMemory
 from .rewrites.channels_last import ChannelsLast
 from .rewrites.fold_small import FoldSmallConstants
 from .rewrites.legalize.named_legalize import NamedLegalize
+from .rewrites.log_of_sums import LogOfSums
 from .rewrites.pack_weights import PackWeights
 from .rewrites.pointwise import PointwiseProducts
 from .rewrites.widen_sorts import WidenSorts
@@ -15,6 +16,7 @@ from .rewrites.widen_sorts import WidenSorts
 __all__ = [
     "ChannelsLast",
     "FoldSmallConstants",
+    "LogOfSums",
     "NamedLegalize",
     "OverwriteOperands",
     "PackWeights",

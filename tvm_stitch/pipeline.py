@@ -22,6 +22,7 @@ from relay_passes.policy import POLICY, FusionPolicy
 from relay_passes.transform import (
     ChannelsLast,
     FoldSmallConstants,
+    LogOfSums,
     NamedLegalize,
     OverwriteOperands,
     PackWeights,
@@ -144,6 +145,7 @@ def _legalize() -> list[Step]:
     return [
         # Sorts and scans have no legalisation; left to TVM's pipeline, nothing here would see them.
         ("WidenSorts", WidenSorts()),
+        ("LogOfSums", LogOfSums()),
         ("DispatchSampling", relax.backend.DispatchSampling()),
         ("DispatchSortScan", relax.backend.DispatchSortScan()),
         ("LegalizeOps", NamedLegalize()),
