@@ -5,6 +5,7 @@ from tvm.ir.transform import PassContext, Sequential
 from .fusion.stitch_ops import StitchOps
 from .memory.overwrite_operands import OverwriteOperands
 from .memory.plan_memory import PlanMemory
+from .recurrence.roll_loops import RollLoops
 from .rewrites.channels_last import ChannelsLast
 from .rewrites.fold_small import FoldSmallConstants
 from .rewrites.legalize.named_legalize import NamedLegalize
@@ -23,6 +24,7 @@ __all__ = [
     "PassContext",
     "PlanMemory",
     "PointwiseProducts",
+    "RollLoops",
     "Sequential",
     "StitchOps",
     "WidenSorts",

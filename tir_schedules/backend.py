@@ -19,6 +19,7 @@ from .device import Device
 from .device.profile import Profile
 from .kernel_ir.expr import Tensor
 from .kernel_ir.stage import Kernel, Stage
+from .recurrence import Recurrence
 
 
 class Plan(Protocol):
@@ -137,6 +138,11 @@ class Backend(Protocol):
 
     def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         """Return what the template declines, kept inside its buffers."""
+
+    def recurrent(
+        self, step: tirx.PrimFunc, recurrence: Recurrence, device: Device
+    ) -> tirx.PrimFunc | str:
+        """Return the scheduled kernel that runs all steps of a loop, or why there is none."""
 
     def launches(self, scheduled: tirx.PrimFunc) -> int:
         """Return how many kernels of the device a scheduled PrimFunc is."""

@@ -28,11 +28,13 @@ from relay_passes.transform import (
     PackWeights,
     PlanMemory,
     PointwiseProducts,
+    RollLoops,
     StitchOps,
     WidenSorts,
 )
 from tir_schedules import ApplyStitchSchedules, DropAlignment
 from tir_schedules.backend import device_of
+from tir_schedules.device import Device
 from tir_schedules.device.profile import Profile
 from tir_schedules.fuel import spend, unnoted
 from tvm_stitch.lowered_report import build_report
@@ -66,7 +68,7 @@ def lower(
     stitch = StitchOps(device, None, apart, policy)
     schedule = ApplyStitchSchedules(device)
     overwrite = OverwriteOperands(schedule)
-    legalize, fuse = _legalize(), _fuse(fusion, stitch, schedule, apart)
+    legalize, fuse = _legalize(device), _fuse(fusion, stitch, schedule, apart)
     with target:
         legalized = run.run(legalize, mod)
         mod = run.run([*fuse, ("OverwriteOperands", overwrite)], legalized)
@@ -117,7 +119,7 @@ def planned(
     device = device_of(target, threads, profile)
     stitch = StitchOps(device, policy=policy)
     with target:
-        Steps().run([*_legalize(), ("StitchOps", stitch)], mod)
+        Steps().run([*_legalize(device), ("StitchOps", stitch)], mod)
     return stitch.graphs
 
 
@@ -141,7 +143,7 @@ def relax_pipeline() -> Pass:
     return pipeline
 
 
-def _legalize() -> list[Step]:
+def _legalize(device: Device | None = None) -> list[Step]:
     return [
         # Sorts and scans have no legalisation; left to TVM's pipeline, nothing here would see them.
         ("WidenSorts", WidenSorts()),
@@ -152,6 +154,9 @@ def _legalize() -> list[Step]:
         ("FoldSmallConstants", FoldSmallConstants()),
         ("DropFolded", relax.transform.DeadCodeElimination()),
         ("AnnotateTIROpPattern", relax.transform.AnnotateTIROpPattern()),
+        ("RollLoops", RollLoops(device)),
+        # Of loops that were written out.
+        ("AnnotateSteps", relax.transform.AnnotateTIROpPattern()),
     ]
 
 

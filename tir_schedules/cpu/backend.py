@@ -18,6 +18,7 @@ from ..fallback.bounded import bounded
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.parse import read
 from ..kernel_ir.stage import Kernel, Stage
+from ..recurrence import Recurrence
 from . import template
 from .accept.acceptance import MAX_STAGES, accept, accepted_plan, slower
 from .accept.inspect import scalar_loops, untiled_products
@@ -34,6 +35,7 @@ from .facts.products.register_tile import lanes_of, panel_lanes
 from .facts.products.row_chains import row_chain
 from .plan.decisions import Decisions
 from .plan.kernel_plan import Plan
+from .recurrent import recurrent
 
 
 class CpuWeights:
@@ -118,6 +120,11 @@ class CpuBackend:
 
     def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         return drop_alignment(bounded(func))
+
+    def recurrent(
+        self, step: tirx.PrimFunc, recurrence: Recurrence, device: CpuDevice
+    ) -> tirx.PrimFunc | str:
+        return recurrent(step, recurrence, device)
 
     def launches(self, scheduled: tirx.PrimFunc) -> int:
         return 1

@@ -86,6 +86,11 @@ class CudaBackend:
     def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
         return scheduled_by_tvm(func)
 
+    def recurrent(
+        self, step: tirx.PrimFunc, recurrence: Recurrence, device: CudaDevice
+    ) -> tirx.PrimFunc | str:
+        return "blocks do not wait for each other within a launch"
+
     def launches(self, scheduled: tirx.PrimFunc) -> int:
         return launches_of(scheduled)
 

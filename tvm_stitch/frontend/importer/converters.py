@@ -38,15 +38,20 @@ def _bit_cast(
     return builder.emit_te(bits, inputs[0])
 
 
-def _segment(
+def _call(
     builder: relax.BlockBuilder, inputs: Sequence[relax.Expr], attrs: Mapping
 ) -> relax.Expr:
-    """Return a call of ONNX Runtime; `types` are of its results, such as float32:2,3."""
+    """Return a call of a function, ONNX Runtime's by default.
+
+    `types` are of its results, such as float32:2,3.
+    """
     kinds = []
     for text in attrs["types"]:
         dtype, _, shape = (text.decode() if isinstance(text, bytes) else text).partition(":")
         kinds.append(relax.TensorType([int(n) for n in shape.split(",") if n], dtype))
-    return relax.call_dps_packed(FUNCTION, list(inputs), kinds[0] if len(kinds) == 1 else kinds)
+    function = attrs.get("function", FUNCTION)
+    function = function.decode() if isinstance(function, bytes) else function
+    return relax.call_dps_packed(function, list(inputs), kinds[0] if len(kinds) == 1 else kinds)
 
 
-CONVERTERS: dict[str, Converter] = {"BitCast": _bit_cast, "OnnxSegment": _segment}
+CONVERTERS: dict[str, Converter] = {"BitCast": _bit_cast, "Marker": _call, "OnnxSegment": _call}

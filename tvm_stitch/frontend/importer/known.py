@@ -6,7 +6,7 @@ import onnx
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from tvm_stitch.frontend.importer.converters import CONVERTERS
-from tvm_stitch.frontend.onnx_graph.graph import DEFAULT_DOMAINS
+from tvm_stitch.frontend.onnx_graph.graph import DEFAULT_DOMAINS, OWN_DOMAIN
 
 # Converters whose name means another operator in ONNX's own domain, or has none there.
 NOT_ONNX = {"AllClassNMS", "Attention", "BiasGelu", "EmbedLayerNormalization", "FastGelu",
@@ -17,7 +17,7 @@ def has_converter(node: onnx.NodeProto) -> bool:
     """Say whether TVM's importer has this operator under this meaning."""
     known = onnx_frontend._get_convert_map()
     has = node.op_type in CONVERTERS or (node.op_type in known and node.op_type not in NOT_ONNX)
-    return not domain_of(node) and has
+    return domain_of(node) in ("", OWN_DOMAIN) and has
 
 
 def why_not(node: onnx.NodeProto) -> str:

@@ -23,6 +23,14 @@ class Builder:
         self.nodes.append(onnx.helper.make_node(op, inputs, [out], name=name, **attrs))
         return out
 
+    def add(
+        self, op: str, inputs: Sequence[str], outputs: Sequence[str], domain: str, **attrs: object
+    ) -> None:
+        """Add a node of several results, of a domain that is not ONNX's."""
+        name = self.replaced.name
+        node = onnx.helper.make_node(op, inputs, outputs, name=name, domain=domain, **attrs)
+        self.nodes.append(node)
+
     def constant(self, value: object, dtype: object = np.int64) -> str:
         return self.graph.add_constant(self.replaced.output[0], np.asarray(value, dtype))
 

@@ -14,6 +14,7 @@ from onnx import numpy_helper
 from tvm_stitch.errors import StitchError
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
+OWN_DOMAIN = "tvm_stitch"  # of nodes that our own rewrites make
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,17 @@ from onnx import numpy_helper
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.importer.known import has_converter, why_not
-from tvm_stitch.frontend.onnx_graph.graph import Graph, bodies, consumed, value_info
+from tvm_stitch.frontend.onnx_graph.graph import (
+    OWN_DOMAIN,
+    Graph,
+    bodies,
+    consumed,
+    value_info,
+)
 from tvm_stitch.frontend.segments.trial import model_of
 from tvm_stitch.runtime.onnx_segment import DIGEST_BYTES, open_session
 
 SEGMENT = "OnnxSegment"
-_DOMAIN = "tvm_stitch"
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,7 @@ def _segment(
     types = [f"{graph.type_of(n).dtype}:{','.join(map(str, graph.type_of(n).shape))}"
              for n in results]  # fmt: skip
     return onnx.helper.make_node(
-        SEGMENT, [held, *inputs], results, name=inside[0].name, domain=_DOMAIN, types=types
+        SEGMENT, [held, *inputs], results, name=inside[0].name, domain=OWN_DOMAIN, types=types
     )
 
 

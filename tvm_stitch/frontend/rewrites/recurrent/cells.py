@@ -1,4 +1,7 @@
-"""One step of each recurrent layer, as ONNX has it."""
+"""One step of each recurrent layer, as ONNX has it. Each gate has a product of its own.
+
+Gates that are columns of one product would meet only when all of it is there.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,13 @@ class Gates:
     peepholes: str | None
 
     def parts(self, value: str, count: int) -> list[str]:
-        """Return the gates of (rows, count * hidden)."""
+        """Return the gates' columns of (rows, count * hidden)."""
         size = self.hidden
         return [self.build.slice(value, at * size, (at + 1) * size, 1) for at in range(count)]
+
+    def products(self, value: str, weights: Sequence[str]) -> list[str]:
+        """Return what each gate takes of a state."""
+        return [self.build("MatMul", value, each) for each in weights]
 
     def row(self, value: str, at: int) -> str:
         """Return one row."""
@@ -81,6 +88,7 @@ def _rnn(to: Gates, weights: str, bias: str | None) -> Step:
 
 def _lstm(to: Gates, weights: str, bias: str | None) -> Step:
     build, peeping = to.build, to.peepholes is not None
+    by_gate = to.parts(weights, 4)
     of_input, of_output, of_forget = (
         [to.row(to.peepholes, at) for at in range(3)] if peeping else [""] * 3
     )
@@ -90,8 +98,8 @@ def _lstm(to: Gates, weights: str, bias: str | None) -> Step:
 
     def run(here: str, state: list[str]) -> list[str]:
         hidden, memory = state
-        whole = build("Add", here, build("MatMul", hidden, weights))
-        i, o, f, c = to.parts(whole, 4)
+        sums = zip(to.parts(here, 4), to.products(hidden, by_gate), strict=True)
+        i, o, f, c = (to.sum(*pair) for pair in sums)
         taken = to.activated(0, i, *seen(of_input, memory))
         if to.attrs.get("input_forget", 0):
             kept = to.less_one(taken)
@@ -118,20 +126,19 @@ def _gru(to: Gates, weights: str, bias: str | None) -> Step:
             own = build.slice(to.row(bias, 1), 2 * hidden, 3 * hidden, 1)
             zeros = build.constant(np.zeros((1, 2 * hidden)), to.dtype)
             outer = build("Sub", outer, build("Concat", zeros, own, axis=1))
-    columns = [build.slice(weights, at * hidden, end * hidden, 1) for at, end in ((0, 2), (2, 3))]
+    by_gate = to.parts(weights, 3)
 
     def run(here: str, state: list[str]) -> list[str]:
         (last,) = state
         z, r, h = to.parts(here, 3)
-        both = build("MatMul", last, columns[0])
-        z_more, r_more = to.parts(both, 2)
+        z_more, r_more = to.products(last, by_gate[:2])
         update, reset = to.activated(0, z, z_more), to.activated(0, r, r_more)
         if late:
-            product = build("MatMul", last, columns[1])
+            product = build("MatMul", last, by_gate[2])
             product = product if own is None else build("Add", product, own)
             more = build("Mul", reset, product)
         else:
-            more = build("MatMul", build("Mul", reset, last), columns[1])
+            more = build("MatMul", build("Mul", reset, last), by_gate[2])
         new = build("Mul", to.less_one(update), to.activated(1, h, more))
         return [build("Add", new, build("Mul", update, last))]
 

@@ -1,4 +1,4 @@
-"""Recurrent layers as their steps, the products with the inputs of all steps as one."""
+"""Recurrent layers as loops over a step, the products with the inputs of all steps as one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import onnx
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.onnx_graph.builder import Builder
-from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
+from tvm_stitch.frontend.onnx_graph.graph import Graph, ValueType, attributes, has_input
+from tvm_stitch.frontend.onnx_graph.steps import StepBuilder
 from tvm_stitch.frontend.rewrites.recurrent.activations import Activation, activations
 from tvm_stitch.frontend.rewrites.recurrent.cells import CELLS, Gates
 
-MOST_STEPS = 1024  # each is some nodes
 RECURRENT_OPS = ("GRU", "LSTM", "RNN")
 
 
@@ -48,11 +48,19 @@ class _Layer:
             return self.build.constant(np.zeros(shape), self.dtype)
         place = self.build.constant(direction)
         axis = 1 if self.is_batch_first else 0
-        return self.build("Gather", self.node.input[position], place, axis=axis)
+        state = self.build("Gather", self.node.input[position], place, axis=axis)
+        self.build.graph.types[state] = self.kind(*shape)
+        return state
+
+    def kind(self, *shape: int) -> ValueType:
+        return ValueType(self.dtype, shape)
 
 
 def recurrent(graph: Graph, node: onnx.NodeProto) -> list | None:
-    """rewrite: LSTM(x, w, r) -> xw = x @ w; for each step t: h, c = cell(xw[t] + h @ r, c)"""
+    """rewrite: LSTM(x, w, r) -> xw = x @ w; for each step t: h, c = cell(xw[t] + h @ r, c)
+
+    The loop has its step once, between markers.
+    """
     if node.op_type not in RECURRENT_OPS or node.domain:
         return None
     shape, known = graph.static_shape(node.input[0]), graph.type_of(node.input[0])
@@ -61,8 +69,6 @@ def recurrent(graph: Graph, node: onnx.NodeProto) -> list | None:
     if shape is None or weights is None or len(shape) != 3:
         raise StitchError(where, "the shapes of its inputs are unknown", "bind all dimensions")
     attrs, build = attributes(node), Builder(graph, node)
-    if shape[1 if attrs.get("layout", 0) else 0] > MOST_STEPS:
-        raise StitchError(where, f"it has more than {MOST_STEPS} steps", "run it in pieces")
     cell = CELLS[node.op_type]
     is_batch_first = bool(attrs.get("layout", 0))
     batch, steps = shape[:2] if is_batch_first else shape[1::-1]
@@ -86,8 +92,8 @@ def recurrent(graph: Graph, node: onnx.NodeProto) -> list | None:
 
 
 def _direction(layer: _Layer, cell, rows: str, direction: int, backwards: bool,
-               chosen: list[Activation], attrs: dict) -> tuple[list[str], list[str]]:  # fmt: skip
-    """Return the hidden states of all steps, in the order of time, and the last states."""
+               chosen: list[Activation], attrs: dict) -> tuple[str, list[str]]:  # fmt: skip
+    """Return the hidden states of all steps, (steps, batch, hidden), and the last states."""
     build, hidden, gates = layer.build, layer.hidden, cell.gates
     inputs = layer.operand(1, direction, (gates * hidden, layer.depth))
     recurrent_weights = layer.operand(2, direction, (gates * hidden, hidden))
@@ -99,48 +105,47 @@ def _direction(layer: _Layer, cell, rows: str, direction: int, backwards: bool,
     if step.bias is not None:
         products = build("Add", products, step.bias)
     by_step = build.reshape(products, [layer.steps, layer.batch, gates * hidden])
-    state = [layer.state(5, direction)]
-    if cell.has_memory:
-        state.append(layer.state(6, direction))
-    made: list[str] = [""] * layer.steps
-    order = range(layer.steps)
-    for at in reversed(order) if backwards else order:
-        here = build("Gather", by_step, build.constant(at), axis=0)
-        new = step(here, state)
-        made[at] = new[0]
-        if layer.lengths is not None:
-            inside = _inside(layer, at)
-            zero = build.constant(0, layer.dtype)
-            made[at] = build("Where", inside, new[0], zero)
-            new = [build("Where", inside, a, b) for a, b in zip(new, state, strict=True)]
-        state = new
-    return made, state
+    loop = StepBuilder(build, layer.steps)
+    build.graph.types[by_step] = layer.kind(layer.steps, layer.batch, gates * hidden)
+    here = loop.each(by_step, backwards)
+    places = (5, 6) if cell.has_memory else (5,)
+    state = [loop.carry(layer.state(place, direction)) for place in places]
+    new = step(here, state)
+    made = new[0]
+    if layer.lengths is not None:
+        inside = loop.each(_inside(layer), backwards)
+        made = build("Where", inside, new[0], build.constant(0, layer.dtype))
+        new = [build("Where", inside, a, b) for a, b in zip(new, state, strict=True)]
+    kind = layer.kind(layer.batch, hidden)
+    *final, whole = loop.end([(name, kind) for name in new], [(made, kind)], [backwards])
+    return whole, final
 
 
-def _inside(layer: _Layer, at: int) -> str:
-    """Return which sequences have a step."""
-    dtype = layer.build.graph.type_of(layer.lengths).dtype
-    inside = layer.build("Greater", layer.lengths, layer.build.constant(at, dtype))
-    return layer.build.reshape(inside, [layer.batch, 1])
+def _inside(layer: _Layer) -> str:
+    """Return which sequences have each step: (steps, batch, 1)."""
+    build = layer.build
+    dtype = build.graph.type_of(layer.lengths).dtype
+    steps = build.constant(np.arange(layer.steps).reshape(-1, 1, 1), dtype)
+    inside = build("Less", steps, build.reshape(layer.lengths, [1, layer.batch, 1]))
+    build.graph.types[inside] = ValueType(np.dtype(bool), (layer.steps, layer.batch, 1))
+    return inside
 
 
-def _put(layer: _Layer, outputs: list[list[str]], finals: list[list[str]]) -> None:
+def _put(layer: _Layer, outputs: list[str], finals: list[list[str]]) -> None:
     """Make the node's results of what its directions made."""
     build, names = layer.build, [*layer.node.output, "", "", ""]
-    directions, sizes = len(outputs), (layer.batch, layer.hidden)
+    sizes = layer.batch, layer.hidden
     if names[0]:
-        lines = [build.reshape(made, [1, 1, *sizes]) for step in zip(*outputs, strict=True)
-                 for made in step]  # fmt: skip
-        whole = build.reshape(_joined(build, lines), [layer.steps, directions, *sizes])
+        lines = [build.reshape(made, [layer.steps, 1, *sizes]) for made in outputs]
         order = [2, 0, 1, 3] if layer.is_batch_first else [0, 1, 2, 3]
-        build("Transpose", whole, perm=order, out=names[0])
+        build("Transpose", _joined(build, lines, 1), perm=order, out=names[0])
     for place, name in enumerate(names[1 : 1 + len(finals[0])]):
         if not name:
             continue
         lines = [build.reshape(final[place], [1, *sizes]) for final in finals]
         order = [1, 0, 2] if layer.is_batch_first else [0, 1, 2]
-        build("Transpose", _joined(build, lines), perm=order, out=name)
+        build("Transpose", _joined(build, lines, 0), perm=order, out=name)
 
 
-def _joined(build: Builder, lines: list[str]) -> str:
-    return lines[0] if len(lines) == 1 else build("Concat", *lines, axis=0)
+def _joined(build: Builder, lines: list[str], axis: int) -> str:
+    return lines[0] if len(lines) == 1 else build("Concat", *lines, axis=axis)

@@ -1,0 +1,114 @@
+"""Put a kernel, or all steps, in the place of each loop that a graph has one step of."""
+
+from __future__ import annotations
+
+import logging
+
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+from tvm.ir.transform import PassContext
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from tir_schedules.apply import OPAQUE_PATTERN
+from tir_schedules.backend import backend, current_device
+from tir_schedules.device import Device
+from tir_schedules.fuel import spend
+
+from ..graph.graph_functions import graph_functions
+from .loops import Loop, first_loop, operands
+from .step import one_step
+from .unroll import unrolled
+
+logger = logging.getLogger("tvm_stitch.loops")
+
+
+@tvm.transform.module_pass(opt_level=0, name="RollLoops")
+class RollLoops:
+    """Run each loop as one kernel where the backend has one for it, else write all steps out.
+
+    rewrite:
+        x = each(xs); h = carry(h0); h1 = call_tir(f, (x, h, w)); last, ys = end(h1, h1)
+      -> last, ys = call_tir(loop_f, (xs, h0, w))           # for t: f
+    Operators are PrimFuncs here. A scheduled kernel is left alone by all passes behind this one.
+    `unrolled` says why of loops that were written out, by the names of their results.
+    """
+
+    def __init__(self, device: Device | None = None) -> None:
+        self._device = device
+        self.unrolled: dict[str, str] = {}
+
+    def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
+        device = self._device or current_device()
+        for gvar, func in graph_functions(mod):
+            while (found := _first(func)) is not None:
+                mod, func = self._without(mod, gvar, func, found, device)
+        return mod
+
+    def _without(
+        self,
+        mod: IRModule,
+        gvar: tvm.ir.GlobalVar,
+        func: relax.Function,
+        loop: Loop,
+        device: Device | None,
+    ) -> tuple[IRModule, relax.Function]:
+        replacer = _Replacer(mod, loop, device)
+        body = relax.analysis.remove_all_unused(replacer.visit_expr(func))
+        if replacer.refusal is not None:
+            self.unrolled[loop.end.var.name] = replacer.refusal
+            logger.debug("%s: written out: %s", loop.end.var.name, replacer.refusal)
+        replacer.builder_.update_func(gvar, body)
+        mod = replacer.builder_.get()
+        return mod, mod[gvar]
+
+
+def _first(func: relax.Function) -> Loop | None:
+    if not isinstance(func.body, relax.SeqExpr):
+        return None
+    blocks = (b for b in func.body.blocks if isinstance(b, relax.DataflowBlock))
+    return next((found for b in blocks if (found := first_loop(b.bindings)) is not None), None)
+
+
+@mutator
+class _Replacer(PyExprMutator):
+    """Drops a loop's step, which nothing reads any more, and makes its end what it is."""
+
+    def __init__(self, mod: IRModule, loop: Loop, device: Device | None) -> None:
+        super().__init__(mod)
+        self._mod, self._loop, self._device = mod, loop, device
+        self._dropped = {b.var for b in (*loop.each, *loop.carries, *loop.body)}
+        self.refusal: str | None = None
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        if binding.var in self._dropped:
+            return
+        if binding.var.same_as(self._loop.end.var):
+            binding = relax.VarBinding(binding.var, self._whole())
+        super().visit_var_binding_(binding)
+
+    def _whole(self) -> relax.Expr:
+        kernel = self._kernel()
+        if not isinstance(kernel, str):
+            return kernel
+        self.refusal = kernel
+        return unrolled(self.builder_, self._loop)
+
+    def _kernel(self) -> relax.Expr | str:
+        loop = self._loop
+        if self._device is None:
+            return "the target has no backend"
+        step = one_step(self._mod, loop, self._device)
+        if isinstance(step, str):
+            return step
+        made = backend(self._device).recurrent(step.func, step.recurrence, self._device)
+        if isinstance(made, str):
+            return made
+        if not spend("roll_loops", loop.end.var.name):
+            return "no fuel is left"
+        marked = made.with_attrs({"tirx.is_scheduled": True, "op_pattern": OPAQUE_PATTERN})
+        gvar = self.builder_.add_func(marked, f"loop_{step.name}")
+        first = [operands(b)[0] for b in (*loop.each, *loop.carries)]
+        kinds = loop.end.var.ty
+        types = list(kinds.fields) if isinstance(kinds, relax.TupleType) else kinds
+        return relax.call_tir(gvar, relax.Tuple([*first, *step.fixed]), types)
