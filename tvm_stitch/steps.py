@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tvm.ir import IRModule
 
-from relay_passes.rewrites.legalize.named_legalize import REFUSALS, NamedLegalize
+from relay_passes.rewrites.legalize.named_legalize import REFUSALS
+from relay_passes.transform import NamedLegalize, RollLoops
 from tvm_stitch.errors import StitchError
 
 Step = tuple[str, Callable[[IRModule], IRModule]]
@@ -53,7 +54,7 @@ def _applied(step: Callable[[IRModule], IRModule], mod: IRModule) -> IRModule:
     try:
         return step(mod)
     except REFUSALS as error:
-        if isinstance(step, NamedLegalize) and step.refusal is not None:
+        if isinstance(step, NamedLegalize | RollLoops) and step.refusal is not None:
             raise step.refusal from error
         raise
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 from tvm.relax.expr_functor import PyExprMutator, mutator
@@ -16,9 +17,10 @@ from tir_schedules.device import Device
 from tir_schedules.fuel import spend
 
 from ..graph.graph_functions import graph_functions
+from ..rewrites.legalize.named_legalize import NotLegalized
 from .loops import Loop, first_loop, operands
 from .step import one_step
-from .unroll import unrolled
+from .unroll import MOST_STEPS, unrolled
 
 logger = logging.getLogger("tvm_stitch.loops")
 
@@ -31,12 +33,15 @@ class RollLoops:
         x = each(xs); h = carry(h0); h1 = call_tir(f, (x, h, w)); last, ys = end(h1, h1)
       -> last, ys = call_tir(loop_f, (xs, h0, w))           # for t: f
     Operators are PrimFuncs here. A scheduled kernel is left alone by all passes behind this one.
-    `unrolled` says why of loops that were written out, by the names of their results.
+    `unrolled` says why of loops that were written out, by the names of their results. A loop that
+    is too long for that is raised as a `refusal`, of which TVM, which calls this, makes another
+    exception.
     """
 
     def __init__(self, device: Device | None = None) -> None:
         self._device = device
         self.unrolled: dict[str, str] = {}
+        self.refusal: NotLegalized | None = None
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or current_device()
@@ -53,11 +58,17 @@ class RollLoops:
         loop: Loop,
         device: Device | None,
     ) -> tuple[IRModule, relax.Function]:
-        replacer = _Replacer(mod, loop, device)
+        name = loop.end.var.name
+        kernel = _kernel(mod, loop, device)
+        if isinstance(kernel, str):
+            self.unrolled[name] = kernel
+            logger.debug("%s: written out: %s", name, kernel)
+            if loop.steps > MOST_STEPS:
+                reason = f"it has {loop.steps} steps, more than {MOST_STEPS}, and {kernel}"
+                self.refusal = NotLegalized("loop", name, reason)
+                raise self.refusal
+        replacer = _Replacer(mod, loop, kernel)
         body = relax.analysis.remove_all_unused(replacer.visit_expr(func))
-        if replacer.refusal is not None:
-            self.unrolled[loop.end.var.name] = replacer.refusal
-            logger.debug("%s: written out: %s", loop.end.var.name, replacer.refusal)
         replacer.builder_.update_func(gvar, body)
         mod = replacer.builder_.get()
         return mod, mod[gvar]
@@ -70,15 +81,39 @@ def _first(func: relax.Function) -> Loop | None:
     return next((found for b in blocks if (found := first_loop(b.bindings)) is not None), None)
 
 
+@dataclass(frozen=True)
+class _Kernel:
+    """A scheduled loop, and what it reads behind the tensors of its markers."""
+
+    name: str
+    func: tirx.PrimFunc
+    fixed: tuple[relax.Expr, ...]
+
+
+def _kernel(mod: IRModule, loop: Loop, device: Device | None) -> _Kernel | str:
+    """Return a loop as one kernel, or why it is none."""
+    if device is None:
+        return "the target has no backend"
+    step = one_step(mod, loop, device)
+    if isinstance(step, str):
+        return step
+    made = backend(device).recurrent(step.func, step.recurrence, device)
+    if isinstance(made, str):
+        return made
+    if not spend("roll_loops", loop.end.var.name):
+        return "no fuel is left"
+    marked = made.with_attrs({"tirx.is_scheduled": True, "op_pattern": OPAQUE_PATTERN})
+    return _Kernel(f"loop_{step.name}", marked, step.fixed)
+
+
 @mutator
 class _Replacer(PyExprMutator):
     """Drops a loop's step, which nothing reads any more, and makes its end what it is."""
 
-    def __init__(self, mod: IRModule, loop: Loop, device: Device | None) -> None:
+    def __init__(self, mod: IRModule, loop: Loop, kernel: _Kernel | str) -> None:
         super().__init__(mod)
-        self._mod, self._loop, self._device = mod, loop, device
+        self._loop, self._kernel = loop, kernel
         self._dropped = {b.var for b in (*loop.each, *loop.carries, *loop.body)}
-        self.refusal: str | None = None
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         if binding.var in self._dropped:
@@ -88,27 +123,11 @@ class _Replacer(PyExprMutator):
         super().visit_var_binding_(binding)
 
     def _whole(self) -> relax.Expr:
-        kernel = self._kernel()
-        if not isinstance(kernel, str):
-            return kernel
-        self.refusal = kernel
-        return unrolled(self.builder_, self._loop)
-
-    def _kernel(self) -> relax.Expr | str:
-        loop = self._loop
-        if self._device is None:
-            return "the target has no backend"
-        step = one_step(self._mod, loop, self._device)
-        if isinstance(step, str):
-            return step
-        made = backend(self._device).recurrent(step.func, step.recurrence, self._device)
-        if isinstance(made, str):
-            return made
-        if not spend("roll_loops", loop.end.var.name):
-            return "no fuel is left"
-        marked = made.with_attrs({"tirx.is_scheduled": True, "op_pattern": OPAQUE_PATTERN})
-        gvar = self.builder_.add_func(marked, f"loop_{step.name}")
+        loop, kernel = self._loop, self._kernel
+        if isinstance(kernel, str):
+            return unrolled(self.builder_, loop)
+        gvar = self.builder_.add_func(kernel.func, kernel.name)
         first = [operands(b)[0] for b in (*loop.each, *loop.carries)]
         kinds = loop.end.var.ty
         types = list(kinds.fields) if isinstance(kinds, relax.TupleType) else kinds
-        return relax.call_tir(gvar, relax.Tuple([*first, *step.fixed]), types)
+        return relax.call_tir(gvar, relax.Tuple([*first, *kernel.fixed]), types)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tvm import relax, te, topi
 
-from ..rewrites.legalize.named_legalize import NotLegalized
 from .loops import Loop, operands
 from .step import substituted
 
@@ -15,13 +14,7 @@ _MOST_AT_ONCE = 64  # topi nests a choice for each part of a concatenation
 
 
 def unrolled(builder: relax.BlockBuilder, loop: Loop) -> relax.Expr:
-    """Emit all steps; return what the loop's end is.
-
-    Raises: NotLegalized for more than MOST_STEPS.
-    """
-    if loop.steps > MOST_STEPS:
-        reason = f"written out it has {loop.steps} steps, more than {MOST_STEPS}"
-        raise NotLegalized("loop", loop.end.var.name, reason)
+    """Emit all steps; return what the loop's end is."""
     count = len(loop.carries)
     states = [operands(carry)[0] for carry in loop.carries]
     ways = loop.backwards(loop.end)

@@ -13,7 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
+from relay_passes.transform import NamedLegalize, RollLoops
 from support.frontend import fallback_list
+from support.toy_backend import SerialLoops
+from tir_schedules.backend import registered
 from tvm_stitch.frontend import import_model
 
 BF16 = ml_dtypes.bfloat16
@@ -61,8 +64,10 @@ def info(name, array):
 
 
 def run_stock(imported, inputs):
-    """Build with stock TVM and return the outputs in order."""
-    vm = relax.VirtualMachine(tvm.compile(imported.mod, "llvm"), tvm.cpu())
+    """Build with stock TVM, loops written out, and return the outputs in order."""
+    with registered("llvm", SerialLoops()), tvm.target.Target("llvm"):
+        mod = RollLoops()(NamedLegalize()(imported.mod))
+    vm = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
     arrays = [np.asarray(inputs[spec.name], order="C") for spec in imported.inputs]
     result = vm["main"](*(tvm.runtime.tensor(a) for a in (*arrays, *imported.weights)))
     results = [result] if len(imported.outputs) == 1 else list(result)

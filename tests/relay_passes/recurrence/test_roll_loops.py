@@ -1,0 +1,114 @@
+"""Recurrent layers as one kernel a direction: right, and one region whatever the steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import tvm_stitch
+from support.frontend import recurrent
+from support.frontend.case import expected
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def compiled(model, **keywords):
+    return tvm_stitch.compile(model, **keywords)
+
+
+def close(got, want) -> None:
+    for one, other in zip(got, want, strict=True):
+        assert one.shape == other.shape
+        error = np.abs(one.astype(np.float64) - other)
+        assert (error <= 1e-5 * (np.abs(other) + np.abs(other).max())).all()
+
+
+@pytest.mark.parametrize("case", recurrent.CASES, ids=lambda case: case.id)
+def test_a_loop_computes_what_onnx_says(case):
+    model = case.model()
+    made = compiled(model, threads=2)
+    close(made.run(case.inputs).values(), expected(case, model))
+
+
+def layer(op: str, steps: int, batch: int, hidden: int, directions: int, dtype=np.float32):
+    rng = np.random.default_rng()
+    gates, depth = GATES[op], 13
+    shapes = {
+        "w": (directions, gates * hidden, depth),
+        "r": (directions, gates * hidden, hidden),
+        "b": (directions, 2 * gates * hidden),
+    }
+    weights = {
+        name: (rng.standard_normal(shape) / np.sqrt(hidden + depth)).astype(dtype)
+        for name, shape in shapes.items()
+    }
+    way = "bidirectional" if directions == 2 else "forward"
+    node = helper.make_node(op, ["x", *weights], ["y", "h"], hidden_size=hidden, direction=way)
+    elem = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        [node],
+        "layer",
+        [helper.make_tensor_value_info("x", elem, (steps, batch, depth))],
+        [
+            helper.make_tensor_value_info("y", elem, (steps, directions, batch, hidden)),
+            helper.make_tensor_value_info("h", elem, (directions, batch, hidden)),
+        ],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    return model, {"x": rng.standard_normal((steps, batch, depth)).astype(dtype)}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1, 1), (3, 1, 64, 2), (7, 5, 37, 1), (4, 8, 128, 2), (2, 33, 100, 1)]
+)
+def test_any_size_on_any_threads(op, sizes, threads):
+    model, feeds = layer(op, *sizes)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    got = compiled(model, threads=threads).run(feeds)
+    close(got.values(), session.run(None, feeds))
+
+
+def test_doubles():
+    model, feeds = layer("LSTM", 5, 3, 40, 1, np.float64)
+    single, _ = layer("LSTM", 5, 3, 40, 1)
+    for mine, theirs in zip(single.graph.initializer, model.graph.initializer, strict=True):
+        array = numpy_helper.to_array(theirs).astype(np.float32)
+        mine.CopyFrom(numpy_helper.from_array(array, theirs.name))
+    session = onnxruntime.InferenceSession(single.SerializeToString())
+    want = session.run(None, {"x": feeds["x"].astype(np.float32)})
+    close(compiled(model).run(feeds).values(), want)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_steps_are_no_kernels_of_their_own(op):
+    few, many = (compiled(layer(op, steps, 2, 32, 1)[0], threads=2).report for steps in (2, 90))
+    assert few.kernels == many.kernels <= 4
+
+
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_bits_do_not_depend_on_threads(op, threads):
+    model, feeds = layer(op, 6, 4, 96, 2)
+    one, several = (compiled(model, threads=n).run(feeds) for n in (1, threads))
+    for name, array in one.items():
+        assert array.tobytes() == several[name].tobytes()
+
+
+def test_without_fuel_steps_are_written_out():
+    model, feeds = layer("LSTM", 3, 2, 16, 1)
+    rolled, unrolled = compiled(model), compiled(model, fuel=0)
+    assert unrolled.report.kernels > rolled.report.kernels
+    close(unrolled.run(feeds).values(), rolled.run(feeds).values())
+
+
+def test_too_many_steps_to_write_out_are_refused_in_one_line():
+    model, _ = layer("RNN", 1025, 1, 4, 1)
+    with pytest.raises(tvm_stitch.StitchError, match="1025 steps"):
+        compiled(model, fuel=0)
+
+
