@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import tvm_ffi
+from tvm import ir, tirx
+
+from .tensor_ir.numbers import INDEX
+
+# Of a scheduled loop: what it computes in plain loops, a PrimFunc as TVM's JSON: scripts show no
+# functions within attributes.
+_REFERENCE = "tvm_stitch.reference"
 Kind = Literal["each", "carry", "fixed", "next", "stack"]
 
 
@@ -41,3 +49,83 @@ class Recurrence:
         """Return the positions of a step's parameters of a kind, by number."""
         found = [(at, role) for at, role in enumerate(self.roles) if role.kind == kind]
         return sorted(found, key=lambda pair: pair[1].index)
+
+
+def reference_of(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return the function that says what a scheduled loop computes; any other function itself."""
+    text = func.attrs.get(_REFERENCE) if func.attrs else None
+    return func if text is None else ir.load_json(str(text))
+
+
+def with_reference(
+    scheduled: tirx.PrimFunc, step: tirx.PrimFunc, recurrence: Recurrence
+) -> tirx.PrimFunc:
+    """Return a scheduled loop that knows what it computes."""
+    return scheduled.with_attr(_REFERENCE, ir.save_json(serial_steps(step, recurrence)))
+
+
+def serial_steps(step: tirx.PrimFunc, recurrence: Recurrence) -> tirx.PrimFunc:
+    """Return a loop in plain loops, from a step as it was before it was scheduled.
+
+    To be read, not to be scheduled: regions of blocks are those of a step.
+    """
+    number = tirx.Var("step", INDEX)
+    own, places, before, behind, states = step.params, {}, [], [], []
+    params: dict[str, list[ir.Var]] = {kind: [] for kind in ("each", "carry", "fixed", "next")}
+    params["stack"] = []
+    for kind in ("each", "stack", "fixed"):
+        for at, role in recurrence.of_kind(kind):
+            param = own[at]
+            if kind != "fixed":
+                param = _like(param, (recurrence.steps, *param.ty.shape))
+                last = tirx.IntImm(INDEX, recurrence.steps - 1)
+                places[own[at]] = param, (last - number if role.backwards else number,)
+            params[kind].append(param)
+    two, one = (tirx.IntImm(INDEX, n) for n in (2, 1))
+    for at, _ in recurrence.of_kind("carry"):
+        state, first = _like(own[at], (2, *own[at].ty.shape)), _like(own[at], own[at].ty.shape)
+        states.append(state)
+        params["carry"].append(first)
+        before.append(_moved(first, (), state, (tirx.IntImm(INDEX, 0),)))
+        places[own[at]] = state, (tirx.FloorMod(number, two),)
+    for at, role in recurrence.of_kind("next"):
+        final = _like(own[at], own[at].ty.shape)
+        params["next"].append(final)
+        parity = tirx.IntImm(INDEX, recurrence.steps % 2)
+        behind.append(_moved(states[role.index], (parity,), final, ()))
+        places[own[at]] = states[role.index], (tirx.FloorMod(number + one, two),)
+
+    def load(node: ir.TensorLoad) -> ir.Expr:
+        if node.source not in places:
+            return node
+        base, lead = places[node.source]
+        return tirx.BufferLoad(base, [*lead, *node.indices])
+
+    def store(node: tirx.BufferStore) -> tirx.Stmt:
+        if node.buffer not in places:
+            return node
+        base, lead = places[node.buffer]
+        return tirx.BufferStore(base, node.value, [*lead, *node.indices])
+
+    callbacks = [(ir.TensorLoad, load), (tirx.BufferStore, store)]
+    body = tvm_ffi.structural_map(step.body, callbacks, order="post")
+    steps = tirx.For(number, 0, recurrence.steps, tirx.ForKind.SERIAL, body)
+    allocated = [tirx.AllocBuffer(state) for state in states]
+    whole = tirx.SeqStmt([*allocated, *before, steps, *behind])
+    ordered = [param for kind in ("each", "carry", "fixed", "next", "stack")
+               for param in params[kind]]  # fmt: skip
+    return tirx.PrimFunc(ordered, whole)
+
+
+def _like(buffer: ir.Var, shape: tuple) -> ir.Var:
+    return tirx.decl_buffer(list(shape), buffer.ty.dtype, buffer.name, layout=None)
+
+
+def _moved(source: ir.Var, lead: tuple, into: ir.Var, into_lead: tuple) -> tirx.Stmt:
+    """Copy a state, which is what stands behind these first indices."""
+    shape = (source if not lead else into).ty.shape
+    at = [tirx.Var(f"i{n}", INDEX) for n in range(len(shape))]
+    body = tirx.BufferStore(into, tirx.BufferLoad(source, [*lead, *at]), [*into_lead, *at])
+    for var, extent in reversed(list(zip(at, shape, strict=True))):
+        body = tirx.For(var, 0, extent, tirx.ForKind.SERIAL, body)
+    return body

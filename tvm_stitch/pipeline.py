@@ -153,10 +153,8 @@ def _legalize(device: Device | None = None) -> list[Step]:
         ("LegalizeOps", NamedLegalize()),
         ("FoldSmallConstants", FoldSmallConstants()),
         ("DropFolded", relax.transform.DeadCodeElimination()),
-        ("AnnotateTIROpPattern", relax.transform.AnnotateTIROpPattern()),
         ("RollLoops", RollLoops(device)),
-        # Of loops that were written out.
-        ("AnnotateSteps", relax.transform.AnnotateTIROpPattern()),
+        ("AnnotateTIROpPattern", relax.transform.AnnotateTIROpPattern()),
     ]
 
 

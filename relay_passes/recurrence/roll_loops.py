@@ -15,6 +15,7 @@ from tir_schedules.apply import OPAQUE_PATTERN
 from tir_schedules.backend import backend, current_device
 from tir_schedules.device import Device
 from tir_schedules.fuel import spend
+from tir_schedules.recurrence import with_reference
 
 from ..graph.graph_functions import graph_functions
 from ..rewrites.legalize.named_legalize import NotLegalized
@@ -103,6 +104,7 @@ def _kernel(mod: IRModule, loop: Loop, device: Device | None) -> _Kernel | str:
     if not spend("roll_loops", loop.end.var.name):
         return "no fuel is left"
     marked = made.with_attrs({"tirx.is_scheduled": True, "op_pattern": OPAQUE_PATTERN})
+    marked = with_reference(marked, step.func, step.recurrence)
     return _Kernel(f"loop_{step.name}", marked, step.fixed)
 
 

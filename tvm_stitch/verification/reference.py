@@ -10,6 +10,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import IRModule
 
+from tir_schedules.recurrence import reference_of
 from tvm_stitch.verification.operators.ops import Arrays, Operators
 from tvm_stitch.verification.program import (
     Program,
@@ -44,7 +45,7 @@ class References:
 
     def truncates(self, name: str) -> bool:
         """Return whether floats become integers in a kernel: of large ones that is anything."""
-        funcs = [self._mod[op] for op in kernel_names(self._bodies[name])]
+        funcs = [reference_of(self._mod[op]) for op in kernel_names(self._bodies[name])]
         return any(tvm_ffi.structural_walk(f.body, (tirx.Cast, _found)) is not None for f in funcs)
 
 

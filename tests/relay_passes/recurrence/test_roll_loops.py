@@ -6,10 +6,12 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
+from tvm import tirx
 
 import tvm_stitch
 from support.frontend import recurrent
 from support.frontend.case import expected
+from tir_schedules.cpu.emit import steps
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
@@ -112,3 +114,18 @@ def test_too_many_steps_to_write_out_are_refused_in_one_line():
         compiled(model, fuel=0)
 
 
+
+
+def test_verify_compares_loops_with_plain_ones(caplog):
+    model, _ = layer("GRU", 4, 2, 24, 2)
+    with caplog.at_level("INFO"):
+        verified = tvm_stitch.verify(model)
+    assert not verified.findings
+    assert "runs as TVM builds it" not in caplog.text
+
+
+def test_verify_finds_a_state_that_is_written_over_while_it_is_read(monkeypatch):
+    monkeypatch.setattr(steps._Loop, "_parity", lambda self, later: tirx.IntImm("int64", 0))
+    model, _ = layer("RNN", 5, 1, 70, 1)
+    findings = tvm_stitch.verify(model).findings
+    assert any("loop" in finding.kernel for finding in findings)

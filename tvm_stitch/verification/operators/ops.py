@@ -12,6 +12,7 @@ import numpy as np
 import tvm
 from tvm.ir import IRModule
 
+from tir_schedules.recurrence import reference_of
 from tvm_stitch.runtime.buffers import view
 from tvm_stitch.runtime.dtypes import numpy_dtype
 from tvm_stitch.runtime.link import call_compiler
@@ -37,7 +38,7 @@ class Operators:
     """
 
     def __init__(self, mod: IRModule, names: Sequence[str]) -> None:
-        self._funcs = {name: mod[name] for name in names}
+        self._funcs = {name: reference_of(mod[name]) for name in names}
         self._libraries: dict[bool, dict[str, Callable[..., None]]] = {}
         self._unwritten: dict[str, Callable[..., None]] = {}
 
