@@ -27,11 +27,13 @@ def build_report(
     schedule: ApplyStitchSchedules,
     originals: Mapping[str, str],
     origins: Mapping[str, str],
+    unrolled: Mapping[str, str],
 ) -> Report:
     """Return what happened between the legalised module and the scheduled one.
 
     Bytes are each launch's inputs and outputs once. `originals` names the kernels that others,
-    which write over operands, are made of, `origins` the model's node behind each variable.
+    which write over operands, are made of, `origins` the model's node behind each variable,
+    `unrolled` by such a variable why a loop was written out.
     """
     singles = {
         g.nodes[0].var.name: g for plan in stitch.graphs for g in plan.groups if len(g.nodes) == 1
@@ -63,6 +65,7 @@ def build_report(
         fallbacks=sum(g.fallback for g in groups),
         serial_above_threshold=sorted(schedule.serial),
         scalar_contiguous=sorted(schedule.scalar),
+        unrolled=[f"{origin_of(var, origins) or var}: {why}" for var, why in unrolled.items()],
     )
 
 

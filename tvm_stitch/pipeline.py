@@ -34,7 +34,6 @@ from relay_passes.transform import (
 )
 from tir_schedules import ApplyStitchSchedules, DropAlignment
 from tir_schedules.backend import device_of
-from tir_schedules.device import Device
 from tir_schedules.device.profile import Profile
 from tir_schedules.fuel import spend, unnoted
 from tvm_stitch.lowered_report import build_report
@@ -68,14 +67,17 @@ def lower(
     stitch = StitchOps(device, None, apart, policy)
     schedule = ApplyStitchSchedules(device)
     overwrite = OverwriteOperands(schedule)
-    legalize, fuse = _legalize(device), _fuse(fusion, stitch, schedule, apart)
+    roll = RollLoops(device)
+    legalize, fuse = _legalize(roll), _fuse(fusion, stitch, schedule, apart)
     with target:
         legalized = run.run(legalize, mod)
         mod = run.run([*fuse, ("OverwriteOperands", overwrite)], legalized)
     if plans is not None:
         plans.update(schedule.plans)
     with target, unnoted():  # it plans memory to tell its size
-        return mod, build_report(legalized, mod, stitch, schedule, overwrite.originals, origins)
+        return mod, build_report(
+            legalized, mod, stitch, schedule, overwrite.originals, origins, roll.unrolled
+        )
 
 
 def build_pipeline(target: Target, steps: Steps | None = None) -> Pass:
@@ -119,7 +121,7 @@ def planned(
     device = device_of(target, threads, profile)
     stitch = StitchOps(device, policy=policy)
     with target:
-        Steps().run([*_legalize(device), ("StitchOps", stitch)], mod)
+        Steps().run([*_legalize(RollLoops(device)), ("StitchOps", stitch)], mod)
     return stitch.graphs
 
 
@@ -136,14 +138,14 @@ def relax_pipeline() -> Pass:
         target = Target.current(allow_none=False)
         layout = [("", PointwiseProducts()), ("", ChannelsLast()), ("", PackWeights())]
         fuse = _fuse("stitch", StitchOps(), ApplyStitchSchedules())
-        steps = [step for _, step in (*layout, *_legalize(), *fuse)]
+        steps = [step for _, step in (*layout, *_legalize(RollLoops()), *fuse)]
         mod = Sequential([*steps, DropAlignment()])(mod)
         return relax.get_default_pipeline(target)(mod)
 
     return pipeline
 
 
-def _legalize(device: Device | None = None) -> list[Step]:
+def _legalize(roll: RollLoops) -> list[Step]:
     return [
         # Sorts and scans have no legalisation; left to TVM's pipeline, nothing here would see them.
         ("WidenSorts", WidenSorts()),
@@ -153,7 +155,7 @@ def _legalize(device: Device | None = None) -> list[Step]:
         ("LegalizeOps", NamedLegalize()),
         ("FoldSmallConstants", FoldSmallConstants()),
         ("DropFolded", relax.transform.DeadCodeElimination()),
-        ("RollLoops", RollLoops(device)),
+        ("RollLoops", roll),
         ("AnnotateTIROpPattern", relax.transform.AnnotateTIROpPattern()),
     ]
 

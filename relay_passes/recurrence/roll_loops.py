@@ -105,7 +105,7 @@ def _kernel(mod: IRModule, loop: Loop, device: Device | None) -> _Kernel | str:
         return "no fuel is left"
     marked = made.with_attrs({"tirx.is_scheduled": True, "op_pattern": OPAQUE_PATTERN})
     marked = with_reference(marked, step.func, step.recurrence)
-    return _Kernel(f"loop_{step.name}", marked, step.fixed)
+    return _Kernel(f"loop_{loop.steps}_{step.name}", marked, step.fixed)
 
 
 @mutator

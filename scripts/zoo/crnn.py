@@ -1,4 +1,4 @@
-"""A CRNN-like text recogniser: convolutions, height collapse, a linear per step, no LSTM."""
+"""CRNN text recognisers: convolutions, height collapse, then a linear per step or LSTMs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import onnx
 
 from zoo.graph import Graph
 from zoo.layers import conv, gemm, max_pool
+from zoo.recurrent import recurrent_layer
 
 
 class _Stage(NamedTuple):
@@ -40,13 +41,15 @@ def crnn_like(
     width: int = 100,
     hidden: int = 256,
     classes: int = 37,
+    lstm: bool = False,
     dtype: str = "float32",
     opset: int = 17,
     seed: int = 0,
 ) -> onnx.ModelProto:
     """Grey image (batch, 1, height, width) to log-probabilities (steps, batch, classes).
 
-    `layers` convolutions; what height they leave is averaged away.
+    `layers` convolutions; what height they leave is averaged away. With `lstm` two bidirectional
+    LSTMs follow, as in the paper, else a linear per step.
     Source of the stack: Shi, Bai, Yao, "An end-to-end trainable neural network for image-based
     sequence recognition", 2015.
     """
@@ -63,8 +66,14 @@ def crnn_like(
                 columns = (columns + 2 * padding[1] - kernel[1]) // stride[1] + 1
     x = g.reduce("ReduceMean", x, (2,), keepdims=False)
     x = g.op("Transpose", x, perm=(2, 0, 1))
-    x = g.op("Tanh", _per_step(g, x, "rnn.0.", (columns, batch), (channels, hidden)))
-    x = _per_step(g, x, "rnn.1.", (columns, batch), (hidden, classes))
+    if lstm:
+        sizes = (columns, batch)
+        x = recurrent_layer(g, "LSTM", x, "rnn.0.", sizes, channels, hidden, 2)
+        x = recurrent_layer(g, "LSTM", x, "rnn.1.", sizes, 2 * hidden, hidden, 2)
+        hidden *= 2
+    else:
+        x = g.op("Tanh", _per_step(g, x, "rnn.0.", (columns, batch), (channels, hidden)))
+    x = _per_step(g, x, "rnn.2." if lstm else "rnn.1.", (columns, batch), (hidden, classes))
     dims = (columns, batch, classes)
     g.output(g.op("LogSoftmax", x, axis=2), "log_probabilities", dims)
     return g.model()

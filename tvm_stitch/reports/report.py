@@ -48,7 +48,8 @@ class Report:
     `rewrites` counts those applied, fusions among them, and `last_rewrite` is the last one where
     their number was limited. `serial_above_threshold` and `scalar_contiguous` name kernels that
     ought to be parallel and vectorised but are not: both should be empty. `unfused` are the groups
-    that verification found wrong, of which none is a kernel any more. `log` tells of a tuning log
+    that verification found wrong, of which none is a kernel any more. `unrolled` are the loops that
+    no kernel runs, with the reason. `log` tells of a tuning log
     how much of it is of this device.
     """
 
@@ -68,6 +69,7 @@ class Report:
     scalar_contiguous: list[str] = field(default_factory=list)
     unfused: list[Unfused] = field(default_factory=list)
     log: str = ""
+    unrolled: list[str] = field(default_factory=list)
 
     def to_json(self) -> str:
         """Return the report as one JSON object."""
@@ -113,6 +115,7 @@ class Report:
             lines += [f"    stopped: {reason}" for reason in stopped]
         lines += [f"serial above the threshold: {name}" for name in self.serial_above_threshold]
         lines += [f"contiguous axis left scalar: {name}" for name in self.scalar_contiguous]
+        lines += [f"loop written out: {reason}" for reason in self.unrolled]
         return "\n".join(lines)
 
 
