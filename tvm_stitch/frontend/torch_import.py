@@ -23,6 +23,7 @@ from tvm_stitch.frontend.relax_import import finish
 from tvm_stitch.frontend.to_relax import output_types
 from tvm_stitch.frontend.torch_ops.arithmetic import ARITHMETIC, binary, name_of, unary
 from tvm_stitch.frontend.torch_ops.indexing import INDEXING
+from tvm_stitch.frontend.torch_ops.recurrent import RECURRENT, RECURRENT_OPS
 
 Convert = Callable[[fx.Node], relax.Expr]
 
@@ -54,7 +55,7 @@ class _Importer(exported_program_translator.ExportedProgramImporter):
     """
 
     def create_convert_map(self) -> dict[str, Convert]:
-        given = {**INDEXING, **ARITHMETIC}
+        given = {**INDEXING, **ARITHMETIC, **RECURRENT}
         ours = {name: functools.partial(c, importer=self) for name, c in given.items()}
         converters = {**super().create_convert_map(), **ours}
         return {name: functools.partial(_compared, convert) for name, convert in converters.items()}
@@ -124,7 +125,7 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     """
     given = "ExportedProgram"
     with _reshaping(program):
-        program = program.run_decompositions()
+        program = program.run_decompositions(decompositions())
     refuse_mutations(program, given)
     importer = _Importer()
     try:
@@ -148,6 +149,14 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     outputs = _output_names(program, mod)
     made = [(expr, _label(node)) for node, expr in importer.env.items() if _is_made(node, expr)]
     return finish(mod, names, weights, made, shapes=shapes, given=given, outputs=outputs)
+
+
+def decompositions() -> dict:
+    """Return PyTorch's decompositions but for the operators that are imported whole."""
+    table = torch.export.default_decompositions()
+    for op in RECURRENT_OPS:
+        table.pop(op, None)
+    return table
 
 
 def refuse_mutations(program: ExportedProgram, given: str) -> None:

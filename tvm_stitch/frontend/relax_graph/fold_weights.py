@@ -25,8 +25,9 @@ def fold_weights(
 ) -> tuple[relax.Function, list[np.ndarray]]:
     """Fold over the parameters from `inputs` on; the result keeps each used weight once.
 
-    A weight that is read in two layouts stays as it is, and so do those that padding would make
-    larger by more than `padding_share` of all weights' bytes together.
+    A weight that is read in two layouts stays as it is, unless they are parts of it that are no
+    larger together, and so do those that padding would make larger by more than `padding_share` of
+    all weights' bytes together.
 
     rewrite:
         main(x, w): lv = permute_dims(w); gv = matmul(x, lv)
@@ -89,18 +90,30 @@ def _folded(
         readings.setdefault(source, []).append(steps)
     folded: dict[Layout, np.ndarray] = {}
     for source, several in readings.items():
-        places = {_moved(steps) for steps in several}
-        place = places.pop() if len(places) == 1 else ()
-        array = _applied(place, arrays[source])
-        if array.nbytes - arrays[source].nbytes > budget:
+        made = _placed(several, arrays[source])
+        growth = sum(array.nbytes for array in made.values()) - arrays[source].nbytes
+        if growth > budget:
             continue
-        chosen = [steps for steps in several if steps and _moved(steps) == place]
+        chosen = [steps for steps in several if steps and _moved(steps) in made]
         if chosen and not spend("fold_weights", source.name):
             break
-        budget -= array.nbytes - arrays[source].nbytes
+        budget -= growth
         for steps in chosen:
-            folded[source, steps] = _applied(steps[len(place) :], array)
+            place = _moved(steps)
+            folded[source, steps] = _applied(steps[len(place) :], made[place])
     return folded
+
+
+def _placed(
+    several: list[tuple[LayoutStep, ...]], array: np.ndarray
+) -> dict[tuple[LayoutStep, ...], np.ndarray]:
+    """Return a weight in the one layout it is read in, or in parts; else as it is."""
+    places = {_moved(steps) for steps in several}
+    if len(places) > 1 and not all(any(s.kind == "cut" for s in place) for place in places):
+        return {(): array}
+    made = {place: _applied(place, array) for place in places}
+    whole = len(made) == 1 or sum(part.nbytes for part in made.values()) <= array.nbytes
+    return made if whole else {(): array}
 
 
 def _moved(steps: tuple[LayoutStep, ...]) -> tuple[LayoutStep, ...]:

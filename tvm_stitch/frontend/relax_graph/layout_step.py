@@ -1,4 +1,4 @@
-"""Operators that move, reshape or pad a weight, and what they make of it."""
+"""Operators that move, reshape, cut or pad a weight, and what they make of it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from relay_passes.rewrites.weights import static_shape
 
 @dataclass(frozen=True)
 class LayoutStep:
-    """`numbers` are the order of axes of a "permute", the shape of a "reshape", or the widths of a
-    "pad" with zeros before and after each axis.
+    """`numbers` are the order of axes of a "permute", the shape of a "reshape", the widths of a "pad"
+    with zeros before and after each axis, or where a "cut" begins and ends along each.
     """
 
     kind: str
@@ -27,6 +27,9 @@ class LayoutStep:
     def array(self, array: np.ndarray) -> np.ndarray:
         if self.kind == "permute":
             return np.ascontiguousarray(array.transpose(self.numbers))
+        if self.kind == "cut":
+            pairs = zip(self.numbers[::2], self.numbers[1::2], strict=True)
+            return np.ascontiguousarray(array[tuple(slice(low, high) for low, high in pairs)])
         if self.kind == "pad":
             return np.pad(array, list(zip(self.numbers[::2], self.numbers[1::2], strict=True)))
         return array.reshape(self.numbers)
@@ -34,6 +37,8 @@ class LayoutStep:
     def tensor(self, x: te.Tensor) -> te.Tensor:
         if self.kind == "permute":
             return topi.transpose(x, list(self.numbers))
+        if self.kind == "cut":
+            return topi.strided_slice(x, list(self.numbers[::2]), list(self.numbers[1::2]))
         if self.kind == "pad":
             zero = tirx.const(0, x.dtype)
             return topi.nn.pad(x, list(self.numbers[::2]), list(self.numbers[1::2]), zero)
@@ -60,4 +65,21 @@ def layout_step(value: relax.Expr) -> LayoutStep | None:
             return LayoutStep("reshape", after)
         case "relax.nn.pad" if value.attrs.pad_mode == "constant" and value.attrs.pad_value == 0:
             return LayoutStep("pad", tuple(map(int, value.attrs.pad_width)))
+        case "relax.strided_slice":
+            return _cut(value, before)
     return None
+
+
+def _cut(value: relax.Call, shape: tuple[int, ...]) -> LayoutStep | None:
+    """Return the step of a slice that leaves nothing out between its ends."""
+    lists = [[getattr(n, "value", None) for n in arg.fields] for arg in value.args[1:]]
+    if any(not isinstance(n, int) for each in lists for n in each):
+        return None
+    axes, begins, ends, *strides = lists
+    if any(stride != 1 for each in strides for stride in each):
+        return None
+    bounds = [(0, extent) for extent in shape]
+    for axis, begin, end in zip(axes, begins, ends, strict=True):
+        low, high, _ = slice(begin, end).indices(shape[axis])
+        bounds[axis] = low, max(low, high)
+    return LayoutStep("cut", tuple(n for pair in bounds for n in pair))
