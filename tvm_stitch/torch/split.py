@@ -12,7 +12,11 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.torch_import import converted_names, refuse_mutations
+from tvm_stitch.frontend.torch_import import (
+    converted_names,
+    decompositions,
+    refuse_mutations,
+)
 from tvm_stitch.runtime.model import Model
 
 _WORTH = 2  # operators of a part: one alone is PyTorch's

@@ -1,4 +1,4 @@
-"""Loops whose count is known and that nothing ends before: one body behind the other."""
+"""Loops whose count is known and that nothing ends before: one kernel, or body behind body."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.expansions.rolled import Scanned, rolled
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
 from tvm_stitch.frontend.onnx_graph.instance import instance
@@ -22,6 +23,11 @@ def unrolled_loop(graph: Graph, node: onnx.NodeProto) -> list | None:
     refuse_interface(body, len(node.input), 1 + len(node.input[2:]), where)
     _refuse_early_end(body, where)
     build = Builder(graph, node)
+    if (one := _rolled(graph, build, body, count)) is not None:
+        return one
+    if count > MOST_STEPS:
+        rule = f"its {count} steps are more than {MOST_STEPS}"
+        raise StitchError(where, rule, "export without loops")
     state, made = list(node.input[2:]), []
     lines: list[list[str]] = [[] for _ in body.output[1 + len(state) :]]
     for step in range(count):
@@ -37,6 +43,28 @@ def unrolled_loop(graph: Graph, node: onnx.NodeProto) -> list | None:
         if name:
             build("Identity", value, out=name)
     return made + build.nodes
+
+
+def _rolled(graph: Graph, build: Builder, body: onnx.GraphProto, count: int) -> list | None:
+    """Return the nodes of one loop; a step's number is a part of all numbers."""
+    node = build.replaced
+    states = list(node.input[2:])
+    stacks = len(body.output) - 1 - len(states)
+    number, condition, *rest = body.input
+    turned = onnx.GraphProto()
+    turned.CopyFrom(body)
+    del turned.input[:]
+    turned.input.extend([condition, *rest, number])
+    numbers = Scanned(build.constant(np.arange(count)))
+    true = build.constant(True, np.bool_)
+    backwards = [False] * stacks
+    one = rolled(graph, node, turned, [true], states, [numbers], count, backwards)
+    if one is None:
+        return None
+    for value, name in zip((*one.states, *one.stacks), node.output, strict=False):
+        if name:
+            build("Identity", value, out=name)
+    return one.nodes + build.nodes
 
 
 def stacked(build: Builder, lines: list[str], value: onnx.ValueInfoProto) -> str:
@@ -58,9 +86,6 @@ def _count(graph: Graph, node: onnx.NodeProto, where: str) -> int:
         return 0
     if count is None:
         raise StitchError(where, "it is not known how often it runs", "bind that by values=")
-    if count[0] > MOST_STEPS:
-        rule = f"its {count[0]} steps are more than {MOST_STEPS}"
-        raise StitchError(where, rule, "export without loops")
     return max(int(count[0]), 0)
 
 

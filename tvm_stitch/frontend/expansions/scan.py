@@ -1,4 +1,4 @@
-"""Scans: one body behind the other, a step of each scanned input at a time."""
+"""Scans: loops, or one body behind the other, a step of each scanned input at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import onnx
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.expansions.loop import MOST_STEPS, refuse_interface
+from tvm_stitch.frontend.expansions.rolled import Rolled, Scanned, rolled
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
 from tvm_stitch.frontend.onnx_graph.instance import instance
@@ -33,6 +34,12 @@ def unrolled_scan(graph: Graph, node: onnx.NodeProto) -> list | None:
                                        strict=True)]  # fmt: skip
     turned = attrs.get("scan_input_directions", [0] * count)
     steps = shapes[0][axes[0]]
+    scans = [Scanned(*each) for each in zip(scanned, axes, map(bool, turned), strict=True)]
+    lines_turned = [bool(back) for back in attrs.get("scan_output_directions", [])]
+    lines_turned += [False] * (len(body.output) - states - len(lines_turned))
+    one = rolled(graph, node, body, [], node.input[:states], scans, steps, lines_turned)
+    if one is not None:
+        return one.nodes + _put_stacks(build, node, attrs, one)
     if steps > MOST_STEPS:
         rule = f"its {steps} steps are more than {MOST_STEPS}"
         raise StitchError(where, rule, "export without loops")
@@ -50,6 +57,22 @@ def unrolled_scan(graph: Graph, node: onnx.NodeProto) -> list | None:
             line.append(value)
     _put(build, node, attrs, state, lines)
     return made + build.nodes
+
+
+def _put_stacks(build: Builder, node: onnx.NodeProto, attrs: dict, one: Rolled) -> list:
+    """Make the node's results of a loop's; stacks are turned to their axes."""
+    states = len(one.states)
+    axes = attrs.get("scan_output_axes", [0] * len(one.stacks))
+    for value, name in zip(one.states, node.output, strict=False):
+        if name:
+            build("Identity", value, out=name)
+    for value, name, axis in zip(one.stacks, node.output[states:], axes, strict=False):
+        rank = len(build.graph.type_of(value).shape)
+        order = list(range(1, rank))
+        order.insert(axis % rank, 0)
+        if name:
+            build("Transpose", value, perm=order, out=name)
+    return build.nodes
 
 
 def _put(

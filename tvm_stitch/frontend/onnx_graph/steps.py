@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 from relay_passes.recurrence.markers import Marker
@@ -48,6 +49,12 @@ class StepBuilder:
         stacks = [ValueType(t.dtype, (self._steps, *t.shape)) for _, t in results]
         kinds = [*(t for _, t in states), *stacks]
         return self._mark(marker, [name for name, _ in (*states, *results)], kinds)
+
+    def behind(self, build: Builder) -> StepBuilder:
+        """Return the same loop, what follows to be built by another builder."""
+        other = copy.copy(self)
+        other._build = build
+        return other
 
     def _mark(
         self, marker: Marker, inputs: Sequence[str], kinds: Sequence[ValueType]
