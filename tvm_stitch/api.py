@@ -20,6 +20,8 @@ from tvm_stitch.reports.advice import Advice
 from tvm_stitch.reports.report import Report
 from tvm_stitch.runtime.link import find_compiler
 from tvm_stitch.runtime.model import Model
+from tvm_stitch.runtime.shaped_model import ShapedModel
+from tvm_stitch.frontend.shape_sets import Shapes, shape_sets
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -35,7 +37,7 @@ def compile(
     model: Any,
     target: str | dict | Target = "x86",
     *,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Shapes | None = None,
     log: str | os.PathLike | None = None,
     profile: str | os.PathLike | None = None,
     threads: int | None = None,
@@ -47,10 +49,11 @@ def compile(
     values: Mapping[str, object] | None = None,
     fallback: str = "refuse",
     cache: str | os.PathLike | None = None,
-) -> Model | Specialised:
+) -> Model | ShapedModel | Specialised:
     """Compile a path to an ONNX file, a ModelProto, an ExportedProgram or a Relax module.
 
-    Of an ONNX model extents in `shapes` may be names, equal ones for extents that are equal: then a
+    Lists of shapes, as long for each input that has one, make one model for all of them, with one
+    set of weights. Of an ONNX model extents in `shapes` may be names, equal ones for extents that are equal: then a
     model is returned that compiles each shape when it meets it, once for all processes with a
     folder `cache`. `values` binds inputs of an ONNX model that decide shapes: the compiled model
     has no such inputs. `threads` defaults to the CPUs this process may use. `fuel` stops after
@@ -76,6 +79,7 @@ def compile(
     if on_mismatch != "refuse" and not verify:
         rule = "without verification no mismatch is found"
         raise StitchError(f"on_mismatch {on_mismatch!r}", rule, "verify too")
+    several = shape_sets(shapes)
     if any(isinstance(extent, str) for shape in (shapes or {}).values() for extent in shape):
         from tvm_stitch.open_shapes.specialised import Specialised
 
@@ -85,13 +89,24 @@ def compile(
     if cache is not None:
         rule, remedy = "every extent has a number: export the model", "name extents in shapes="
         raise StitchError(f"cache {os.fspath(cache)}", rule, remedy)
-    asked = Request(model, target, shapes, log, profile, threads, fusion, fuel, dump_dir, values)
+    asked = Request(model, target, several[0], log, profile, threads, fusion, fuel, dump_dir, values)
     asked = replace(asked, fallback=fallback)
+    if len(several) > 1:
+        if verify:
+            rule, remedy = "one shape is verified at a time", "verify each, then compile them"
+            raise StitchError(f"{len(several)} shapes", rule, remedy)
+        return build(*(lower(_for_shapes(asked, n, each)) for n, each in enumerate(several)))
     if not verify:
         return build(lower(asked))
     from tvm_stitch.verification.unfuse import compile_verified
 
     return compile_verified(asked, unfuse=on_mismatch == "unfuse")
+
+
+def _for_shapes(asked: Request, number: int, shapes: Mapping[str, Sequence[int]]) -> Request:
+    """Return the request of one of several shapes; each has a folder of its own."""
+    folder = None if asked.dump_dir is None else Path(asked.dump_dir) / f"shape_{number}"
+    return replace(asked, shapes=shapes, dump_dir=folder)
 
 
 def explain(

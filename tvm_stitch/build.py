@@ -26,14 +26,17 @@ from tir_schedules.device.profile import Profile, ProfileError, load_profile, re
 from tir_schedules.fuel import Fuel, burning
 from tir_schedules.host import available_cpus
 from tvm_stitch import pipeline, targets
+from tvm_stitch.entries import entry_name, joined
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend import ImportedModel, import_model
 from tvm_stitch.frontend.origins import origin_of
+from tvm_stitch.frontend.shape_sets import shape_sets
 from tvm_stitch.packing import packed
 from tvm_stitch.reports.report import Report
 from tvm_stitch.runtime import cpu_features, library
 from tvm_stitch.runtime.artifact import Meta, Tensor, stored_bytes
 from tvm_stitch.runtime.model import Model
+from tvm_stitch.runtime.shaped_model import ShapedModel
 from tvm_stitch.runtime.weights import (
     DEVICE_WEIGHTS,
     WEIGHTS,
@@ -119,6 +122,9 @@ def understand(request: Request, steps: Steps | None = None) -> Asked:
     if request.fallback not in FALLBACKS:
         rule = f"use one of {', '.join(FALLBACKS)}"
         raise StitchError(f"fallback {request.fallback!r}", "unknown", rule)
+    if len(several := shape_sets(request.shapes)) > 1:
+        rule, remedy = "one is looked at at a time", "give one shape of each input"
+        raise StitchError(f"{len(several)} shapes", rule, remedy)
     imported = import_model(request.model, request.shapes, request.values, request.fallback)
     imported = packed(imported, device, request.policy.layout, steps)
     return Asked(imported, target, threads, measured)
@@ -203,34 +209,50 @@ def describe_last(fuel: Fuel, imported: ImportedModel) -> str:
     return " at ".join([last.name, *filter(None, [", ".join([*places[:_PLACES], *more])])])
 
 
-def build(lowered: Lowered) -> Model:
-    """Return the library of a lowered module, in this process; placing tensors costs fuel too."""
-    imported = lowered.imported
+def build(*several: Lowered) -> Model | ShapedModel:
+    """Return the library of a model in this process, lowered for one target and for some shapes.
+
+    Placing tensors costs fuel too.
+    """
+    lowered = several[0]
     arch = gpu_arch(lowered.target)
-    mod = fetch_weights(lowered.mod, DEVICE_WEIGHTS if arch else WEIGHTS)
-    host = lowered.target.host if arch else lowered.target
-    meta = Meta(
+    entries = joined([(each.imported, each.mod) for each in several])
+    names = [entry_name(number) for number in range(len(several))]
+    places = dict(zip(names, entries.places, strict=True))
+    mod = fetch_weights(entries.mod, DEVICE_WEIGHTS if arch else WEIGHTS, places)
+    metas = [_meta(each, mod, name) for each, name in zip(several, names, strict=True)]
+    count = len(entries.weights) + len(entries.prepared)
+    metas = [dataclasses.replace(meta, weights=count) for meta in metas]
+    meta = dataclasses.replace(metas[0], others=tuple(metas[1:]))
+    passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched())
+    with burning(lowered.fuel), machine_code(arch), lowered.target:
+        executable = tvm.compile(mod, lowered.target, relax_pipeline=passes)
+    return library.from_executable(executable, meta, entries.weights, entries.prepared)
+
+
+def _meta(lowered: Lowered, mod: IRModule, entry: str) -> Meta:
+    imported, target = lowered.imported, lowered.target
+    arch = gpu_arch(target)
+    host = target.host if arch else target
+    return Meta(
         inputs=tuple(Tensor(spec.name, tuple(spec.shape), spec.dtype) for spec in imported.inputs),
         outputs=tuple(
             Tensor(spec.name, tuple(spec.shape), spec.dtype) for spec in imported.outputs
         ),
         index_bounds=dict(imported.index_bounds),
-        copied_outputs=constant_outputs(mod),
+        copied_outputs=constant_outputs(mod, entry),
         threads=lowered.threads,
-        target=str(lowered.target),
+        target=str(target),
         cpu_features=tuple(cpu_features.required(llvm_features(host))),
         tvm_version=tvm.__version__,
         report=json.loads(lowered.report.to_json()),
-        weights=len(imported.weights) + len(imported.prepared),
-        new_outputs=makes_new_outputs(mod),
+        weights=0,
+        new_outputs=makes_new_outputs(mod, entry),
         arch=arch,
         narrow=imported.narrow,
         left=tuple(str(each) for each in imported.left),
+        entry=entry,
     )
-    passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched())
-    with burning(lowered.fuel), machine_code(arch), lowered.target:
-        executable = tvm.compile(mod, lowered.target, relax_pipeline=passes)
-    return library.from_executable(executable, meta, imported.weights, imported.prepared)
 
 
 @contextlib.contextmanager

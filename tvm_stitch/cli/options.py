@@ -28,7 +28,8 @@ def add_compile_options(cmd: argparse.ArgumentParser, log: bool = True) -> None:
         type=parse_shape,
         default=[],
         metavar="NAME=1,128",
-        help="the shape of an input the model leaves open; may be repeated",
+        help="the shape of an input the model leaves open; may be repeated, also for one input: "
+        "the model is compiled for each of its shapes",
     )
     cmd.add_argument(
         "--threads", type=parse_count, metavar="N", help="(default: the CPUs it may use)"
@@ -62,12 +63,20 @@ def compile_options(args: argparse.Namespace) -> dict[str, Any]:
         print(f"tvm-stitch {args.command}: {told}", file=sys.stderr)
     return {
         "target": args.target,
-        "shapes": dict(args.shape) or None,
+        "shapes": _by_input(args.shape) or None,
         "threads": args.threads,
         "fallback": args.fallback,
         "log": args.log,
         "profile": args.profile,
     }
+
+
+def _by_input(shapes: list[tuple[str, tuple[int, ...]]]) -> dict[str, Any]:
+    """Return the shape of each input, or the list of its shapes."""
+    found: dict[str, list[tuple[int, ...]]] = {}
+    for name, shape in shapes:
+        found.setdefault(name, []).append(shape)
+    return {name: each[0] if len(each) == 1 else each for name, each in found.items()}
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:

@@ -61,7 +61,8 @@ class Meta:
     /proc/cpuinfo flags its code needs. `report`: `Report.to_json`'s object. `weights`: how many.
     `arch`: of the GPU that runs it, such as "sm_90", "" if it is a CPU that does. `narrow`: the
     type of inputs and outputs whose tensors are of a wider one, for arrays. `left`: the nodes that
-    ONNX Runtime runs, each with the reason.
+    ONNX Runtime runs, each with the reason. `entry`: the function that runs. `others`: the same
+    model for other shapes, by other entries.
     """
 
     inputs: tuple[Tensor, ...]
@@ -78,6 +79,8 @@ class Meta:
     arch: str = ""
     narrow: dict[str, str] = field(default_factory=dict)
     left: tuple[str, ...] = ()
+    entry: str = "main"
+    others: tuple[Meta, ...] = ()
     format: int = FORMAT
 
     def to_json(self) -> str:
@@ -90,7 +93,10 @@ class Meta:
 
         Raises: ValueError, KeyError or TypeError if `text` is something else.
         """
-        fields = json.loads(text)
+        return cls._of(json.loads(text))
+
+    @classmethod
+    def _of(cls, fields: dict) -> Meta:
         for kind in ("inputs", "outputs"):
             tensors = fields[kind]
             fields[kind] = tuple(Tensor(t["name"], tuple(t["shape"]), t["dtype"]) for t in tensors)
@@ -99,6 +105,7 @@ class Meta:
         fields["left"] = tuple(fields["left"])
         fields["copied_outputs"] = tuple(fields["copied_outputs"])
         fields["cpu_features"] = tuple(fields["cpu_features"])
+        fields["others"] = tuple(map(cls._of, fields["others"]))
         return cls(**fields)
 
 

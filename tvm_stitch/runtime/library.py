@@ -21,6 +21,7 @@ from tvm_stitch.runtime import artifact
 from tvm_stitch.runtime.artifact import Meta, Prepared
 from tvm_stitch.runtime.link import link
 from tvm_stitch.runtime.model import Model
+from tvm_stitch.runtime.shaped_model import ShapedModel
 from tvm_stitch.runtime.stored import Stored, read
 
 
@@ -42,7 +43,7 @@ class Library:
         bind = self.module.get_function("tvm_stitch_bind", query_imports=True)
         bind(ctypes.addressof(buffer), len(bundle))
 
-    def model(self) -> Model:
+    def model(self) -> Model | ShapedModel:
         stored = self.stored
         save = functools.partial(
             artifact.write,
@@ -51,11 +52,14 @@ class Library:
             weights=stored.weights,
             prepared=stored.prepared,
         )
+        kind = Model
         if stored.meta.arch:
             from tvm_stitch.runtime.gpu_model import GpuModel
 
-            return GpuModel(self, stored.meta, save)
-        return Model(self, stored.meta, save)
+            kind = GpuModel
+        metas = (stored.meta, *stored.meta.others)
+        models = [kind(self, meta, save) for meta in metas]
+        return models[0] if len(models) == 1 else ShapedModel(models)
 
 
 # A file loaded twice, and not written to between, is in memory once.
@@ -67,7 +71,7 @@ def from_executable(
     meta: Meta,
     weights: Sequence[np.ndarray],
     prepared: Sequence[Prepared] = (),
-) -> Model:
+) -> Model | ShapedModel:
     """Link a `tvm.compile` result, load it, and lend it the weights where they are."""
     with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
         path = Path(folder) / "model.so"
@@ -117,7 +121,7 @@ def _is_lent(array: np.ndarray) -> bool:
     return not isinstance(root, (np.ndarray, bytes))
 
 
-def load(path: str | os.PathLike) -> Model:
+def load(path: str | os.PathLike) -> Model | ShapedModel:
     """Load a model that `Model.export` wrote; its file may change or vanish afterwards.
 
     Raises: StitchError if the file is missing, foreign, damaged, of another format, or for another

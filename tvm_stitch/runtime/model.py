@@ -58,7 +58,7 @@ class Model:
 
     def _start(self) -> None:
         self._machine = VirtualMachine(self._library.module, self._home)
-        self._main = self._machine["main"]
+        self._main = self._machine[self.meta.entry]
         # Some weights are made by the model's own code: now, unless this CPU cannot run it.
         if self.meta.weights and not self._lacking:
             fetch = self._library.module.get_function(self.fetched, query_imports=True)

@@ -1,18 +1,26 @@
-"""Taking a model's weights out of the parameters of its `main`."""
+"""Taking a model's weights out of the parameters of each `main`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from tvm import relax
+from tvm import ir, relax
 from tvm.ir import Constant, IRModule
 
 # Functions of native/bundle.cc.
 WEIGHTS, DEVICE_WEIGHTS = "tvm_stitch_weights", "tvm_stitch_device_weights"
 
 
-def fetch_weights(mod: IRModule, fetched: str = WEIGHTS) -> IRModule:
-    """Let `main` fetch its weights from the library it is linked into, by a function of that.
+def fetch_weights(
+    mod: IRModule,
+    fetched: str = WEIGHTS,
+    places: Mapping[str, Sequence[int]] = MappingProxyType({}),
+) -> IRModule:
+    """Let each `main` fetch its weights from the library it is linked into, by a function of that.
+
+    `places` are the numbers of its weights among all of the library, by the name of the function;
+    without them they are all, in their order.
 
     rewrite:
         main(x, w, b): body                     # attribute num_input = 1
@@ -21,38 +29,46 @@ def fetch_weights(mod: IRModule, fetched: str = WEIGHTS) -> IRModule:
              w = weights[0]; b = weights[1]
              body
     """
-    main = mod["main"]
-    if not main.attrs or "num_input" not in main.attrs:
-        return mod
-    count = int(main.attrs["num_input"])
-    body = _with_fetched(main.body, main.params[count:], fetched)
-    function = relax.Function(
-        list(main.params[:count]), body, main.ret_ty, main.is_pure, main.attrs
-    ).without_attr("num_input")
+    mains = {v: f for v, f in mod.functions_items() if f.attrs and "num_input" in f.attrs}
     rewritten = IRModule(mod.functions, attrs=mod.attrs)
-    rewritten["main"] = function
-    return relax.transform.Normalize()(rewritten)
+    numbers: dict[ir.GlobalVar, Sequence[int]] = {}
+    kinds: dict[int, ir.Type] = {}
+    for var, main in mains.items():
+        weights = main.params[int(main.attrs["num_input"]) :]
+        numbers[var] = places.get(var.name_hint, range(len(weights)))
+        kinds |= {n: w.ty for n, w in zip(numbers[var], weights, strict=True)}
+    everything = relax.TupleType([kinds[number] for number in range(len(kinds))])
+    for var, main in mains.items():
+        count = int(main.attrs["num_input"])
+        weights = dict(zip(numbers[var], main.params[count:], strict=True))
+        body = _with_fetched(main.body, weights, everything, fetched)
+        function = relax.Function(
+            list(main.params[:count]), body, main.ret_ty, main.is_pure, main.attrs
+        )
+        rewritten[var] = function.without_attr("num_input")
+    return relax.transform.Normalize()(rewritten) if mains else mod
 
 
-def _with_fetched(body: relax.SeqExpr, weights: Sequence[relax.Var], fetched: str) -> relax.SeqExpr:
+def _with_fetched(
+    body: relax.SeqExpr, weights: Mapping[int, relax.Var], kind: relax.TupleType, fetched: str
+) -> relax.SeqExpr:
     """Bind what were parameters before the first block."""
     if not weights:
         return body
-    kind = relax.TupleType([weight.ty for weight in weights])
     everything = relax.Var("weights", kind)
     fetch = relax.call_pure_packed(fetched, ty_args=kind)
     bindings = [relax.VarBinding(everything, fetch)]
-    for index, weight in enumerate(weights):
-        bindings.append(relax.VarBinding(weight, relax.TupleGetItem(everything, index)))
+    for number, weight in weights.items():
+        bindings.append(relax.VarBinding(weight, relax.TupleGetItem(everything, number)))
     return relax.SeqExpr([relax.BindingBlock(bindings), *body.blocks], body.body)
 
 
-def constant_outputs(mod: IRModule) -> tuple[int, ...]:
+def constant_outputs(mod: IRModule, entry: str = "main") -> tuple[int, ...]:
     """Return the positions of the outputs of `main` that are, or may view, constants of the model.
 
     Their memory is the executable's own, the same in every run.
     """
-    main = mod["main"]
+    main = mod[entry]
     bound = {}
     for block in main.body.blocks:
         for binding in block.bindings:
@@ -62,9 +78,9 @@ def constant_outputs(mod: IRModule) -> tuple[int, ...]:
     return tuple(i for i, field in enumerate(fields) if _may_be_constant(_resolve(field, bound)))
 
 
-def makes_new_outputs(mod: IRModule) -> bool:
+def makes_new_outputs(mod: IRModule, entry: str = "main") -> bool:
     """Return whether each output of `main` is the result of a kernel, and of no other output's."""
-    main = mod["main"]
+    main = mod[entry]
     bound = {b.var: b.value for block in main.body.blocks for b in block.bindings}
     outputs = _resolve(main.body.body, bound)
     fields = outputs.fields if isinstance(outputs, relax.Tuple) else [outputs]
