@@ -33,6 +33,7 @@ SECTIONS = {
     "hostile": "hostile_section",
     "nodes": "nodes_section",
     "compiled": "compiled_section",
+    "operators": "operators_section",
     "gpu": "gpu_section",
     "gpu_decisions": "gpu_decisions_section",
 }

@@ -1,0 +1,1 @@
+"""Random ONNX graphs from the list of operators: shapes, types, attributes, all of a seed."""

@@ -1,0 +1,121 @@
+"""What our compiler makes of a chain, against the reference and ONNX Runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnxruntime
+import tvm
+from tvm import relax
+
+from tvm_stitch import pipeline, targets
+from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend import import_model
+
+from .chain import Chain, reference
+
+BOUND = 1e-5
+HALF_BOUND = 4e-3
+NOISE = 8  # times what a unit in the last place of an input does
+LANES = 3
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`wrong`: a line for each output that no reference agrees with; `refused`: why it is."""
+
+    wrong: list[str]
+    refused: str | None = None
+
+
+def check(chain: Chain, threads: int = 2) -> Answer:
+    """Compile and run a chain. A refusal of several lines is wrong."""
+    try:
+        got = _run(chain, threads)
+    except StitchError as error:
+        text = str(error)
+        return Answer([f"not one line: {text}"] if "\n" in text else [], text)
+    wanted = reference(chain.model, chain.feeds)
+    lanes = [reference(chain.model, _perturbed(chain.feeds, lane)) for lane in range(LANES)]
+    allowed = [
+        NOISE * max(_apart(lane[n], each) for lane in lanes) for n, each in enumerate(wanted)
+    ]
+    wrong = _differences(got, wanted, allowed)
+    if wrong and not _differences(got, _by_runtime(chain) or [], allowed):
+        return Answer([])  # the evaluator has errors of its own
+    return Answer(wrong)
+
+
+def _run(chain: Chain, threads: int) -> list[np.ndarray]:
+    target = targets.resolve("x86", threads)
+    imported = import_model(chain.model)
+    module, _ = pipeline.lower(imported.mod, target, fusion="stitch", threads=threads)
+    machine = relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
+    arrays = [*(chain.feeds[spec.name] for spec in imported.inputs), *imported.weights]
+    given = [tvm.runtime.tensor(np.array(array, order="C")) for array in arrays]
+    made = machine["main"](*given)
+    tensors = [made] if len(imported.outputs) == 1 else list(made)
+    return [tensor.numpy() for tensor in tensors]
+
+
+def _by_runtime(chain: Chain) -> list[np.ndarray] | None:
+    """Return what ONNX Runtime makes of it, None if it refuses."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(chain.bytes, options)
+        return session.run(None, chain.feeds)
+    except Exception:  # its exceptions have no common class of their own
+        return None
+
+
+def _perturbed(feeds: dict[str, np.ndarray], lane: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(lane)
+
+    def moved(array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind != "f":
+            return array
+        unit = np.finfo(array.dtype).eps
+        return (array * (1 + unit * rng.uniform(-1, 1, array.shape))).astype(array.dtype)
+
+    return {name: moved(array) for name, array in feeds.items()}
+
+
+def _apart(one: np.ndarray, other: np.ndarray) -> float:
+    if one.dtype.kind != "f" or one.shape != other.shape or not one.size:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(one.astype(np.float64) - other.astype(np.float64))
+    known = apart[np.isfinite(apart)]
+    return float(known.max()) if known.size else 0.0
+
+
+def _differences(
+    got: list[np.ndarray], wanted: list[np.ndarray], allowed: list[float]
+) -> list[str]:
+    if len(got) != len(wanted):
+        return [f"{len(got)} outputs, not {len(wanted)}"]
+    found = []
+    for place, (one, other) in enumerate(zip(got, wanted, strict=True)):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            found.append(
+                f"output {place}: {one.dtype}{list(one.shape)}, "
+                f"not {other.dtype}{list(other.shape)}"
+            )
+        elif (count := _count(one, other, allowed[place])) > 0:
+            found.append(f"output {place}: {count} of {one.size} differ")
+    return found
+
+
+def _count(got: np.ndarray, wanted: np.ndarray, allowed: float) -> int:
+    if got.dtype.kind != "f":
+        return int((got != wanted).sum())
+    one, other = got.astype(np.float64), wanted.astype(np.float64)
+    kinds = [np.where(np.isnan(a), 2, np.where(np.isinf(a), np.sign(a), 0)) for a in (one, other)]
+    finite = kinds[1] == 0
+    size = np.abs(np.where(finite, other, 0))
+    bound = HALF_BOUND if got.dtype == np.float16 else BOUND
+    limit = bound * (size + size.max(initial=0)) + allowed + float(np.finfo(got.dtype).tiny)
+    apart = np.abs(np.where(finite, one, 0) - np.where(finite, other, 0))
+    return int(((kinds[0] != kinds[1]) | (finite & ~(apart <= limit))).sum())
