@@ -22,6 +22,7 @@ from tvm_stitch.frontend.onnx_graph.tensors import TensorReader
 from tvm_stitch.frontend.operators import check_operators
 from tvm_stitch.frontend.rewrites import OPTIONAL, REWRITES
 from tvm_stitch.frontend.rewrites.norms.group_normalization import replace_deprecated
+from tvm_stitch.frontend.rewrites.reductions.reduce_noop import reduce_over_nothing
 from tvm_stitch.frontend.segments.leave import leave
 from tvm_stitch.frontend.segments.trial import try_types
 from tvm_stitch.frontend.shapes import bind_shapes
@@ -59,7 +60,8 @@ def import_onnx(
     inline_functions(graph)
     check_operators(graph, given, leaves)  # calls that do not fit their function stay
     typing = try_types if leaves else None
-    normalise(graph, EXPANSIONS, given, try_types=typing)
+    # onnxsim takes a reduction over no axis for one over all.
+    normalise(graph, (*EXPANSIONS, reduce_over_nothing), given, try_types=typing)
     simplify(graph)
     normalise(graph, (*EXPANSIONS, *REWRITES), given, OPTIONAL, typing)
     left = leave(graph, given) if leaves else []

@@ -12,6 +12,7 @@ import onnx
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.importer.known import has_body, has_converter
+from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph
 from tvm_stitch.frontend.onnx_graph.infer import type_proto
 from tvm_stitch.frontend.onnx_graph.instance import renamed
@@ -45,11 +46,14 @@ def function_body(graph: Graph, node: onnx.NodeProto) -> list | None:
                if name}  # fmt: skip
     for made in nodes:
         made.name = node.name
-    return nodes + [_identity(made, name, node.name) for made, name in results.items()]
-
-
-def _identity(made: str, name: str, node: str) -> onnx.NodeProto:
-    return onnx.helper.make_node("Identity", [made], [name], name=node)
+    build = Builder(graph, node)
+    for made, name in results.items():
+        # Constants of bodies have an axis: what they make of a scalar has one too.
+        if graph.static_shape(name) == ():
+            build.reshape(made, [], out=name)
+        else:
+            build("Identity", made, out=name)
+    return nodes + build.nodes
 
 
 def _function(graph: Graph, node: onnx.NodeProto) -> onnx.FunctionProto | None:

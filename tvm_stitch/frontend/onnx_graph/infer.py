@@ -10,6 +10,7 @@ from onnx import numpy_helper
 from tvm_stitch.frontend.onnx_graph.graph import Graph, ValueType, consumed
 
 _OF_NARROW = ("DequantizeLinear", "QuantizeLinear")  # what they give depends on such a type
+_LIKE_THEIR_INPUT = ("GroupNormalization",)  # of whose results ONNX infers no shape
 VALUES_UP_TO = 1024  # elements of constants shown to inference: shapes, axes, bounds
 
 
@@ -41,6 +42,8 @@ def infer_node(graph: Graph, node: onnx.NodeProto) -> None:
     )
     for name, proto in inferred.items():
         if name and (known := value_type(proto)) is not None:
+            if known.shape is None and node.op_type in _LIKE_THEIR_INPUT:
+                known = ValueType(known.dtype, graph.type_of(node.input[0]).shape)
             graph.types[name] = known
 
 

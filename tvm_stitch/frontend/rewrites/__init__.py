@@ -13,6 +13,7 @@ from tvm_stitch.frontend.rewrites.arithmetic.float_mod import float_mod
 from tvm_stitch.frontend.rewrites.arithmetic.half_elu import half_elu
 from tvm_stitch.frontend.rewrites.arithmetic.power import mixed_power, small_power
 from tvm_stitch.frontend.rewrites.arithmetic.scalar_operand import scalar_operand
+from tvm_stitch.frontend.rewrites.arithmetic.scalar_slope import scalar_slope
 from tvm_stitch.frontend.rewrites.arithmetic.special_values import (
     clip_by_constants,
     clip_to_finite,
@@ -27,6 +28,7 @@ from tvm_stitch.frontend.rewrites.det import det
 from tvm_stitch.frontend.rewrites.dropout import dropout
 from tvm_stitch.frontend.rewrites.gemm import gemm
 from tvm_stitch.frontend.rewrites.indexing.compress import compress
+from tvm_stitch.frontend.rewrites.indexing.empty_slice import empty_slice
 from tvm_stitch.frontend.rewrites.indexing.eye_like import eye_like
 from tvm_stitch.frontend.rewrites.indexing.reverse_sequence import reverse_sequence
 from tvm_stitch.frontend.rewrites.indexing.space_to_depth import space_to_depth
@@ -64,6 +66,8 @@ REWRITES = (
     compress,
     space_to_depth,
     eye_like,
+    empty_slice,
+    scalar_slope,
     col2im,
     det,
     dft,

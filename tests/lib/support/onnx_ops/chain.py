@@ -127,6 +127,8 @@ class _Chain:
             made = reference(alone, arrays)
         except Exception:  # the evaluator's own limits: any error is that it does not run this
             return None
+        if any(_differs(value, array) for value, array in zip(alone.graph.output, made, strict=True)):
+            return None  # from what ONNX infers: an error of the evaluator
         self._nodes.append(proto)
         self._feeds |= feeds
         self._constants |= constants
@@ -136,6 +138,14 @@ class _Chain:
 
     def _model(self) -> onnx.ModelProto:
         return _model_of(self._nodes, self._feeds, self._outputs, self._constants)
+
+
+def _differs(value: onnx.ValueInfoProto, array: np.ndarray) -> bool:
+    """Return whether an array has not the type that was inferred."""
+    kind = value.type.tensor_type
+    known = tuple(dim.dim_value for dim in kind.shape.dim)
+    dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return kind.HasField("shape") and (known != array.shape or kind.elem_type != dtype)
 
 
 def _model_of(nodes, feeds, outputs, constants) -> onnx.ModelProto:

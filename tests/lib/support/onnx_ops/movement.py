@@ -208,7 +208,7 @@ OPERATORS: dict[str, Operator] = {
     "ScatterND": Operator(_scatter_nd, ("float32", "float64", "int32"), 1),
     "ScatterElements": Operator(_scatter_elements, ("float32", "float64", "int32"), 1),
     "Trilu": Operator(_triangle, ALL, 2),
-    "OneHot": Operator(_one_hot, ("int32", "int64")),
+    "OneHot": Operator(_one_hot, ("int32", "int64"), 1),
     **{op: Operator(partial(_shuffle, op=op), FLOATS, 4) for op in ("DepthToSpace", "SpaceToDepth")},
     "ReverseSequence": Operator(_reverse, FLOATS, 2),
     **{op: Operator(partial(_plain, op=op), ALL) for op in ("Shape", "Size")},

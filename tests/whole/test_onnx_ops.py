@@ -1,0 +1,53 @@
+"""Random ONNX graphs from the list of operators: a sample of check_all's section `operators`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.onnx_ops.chain import OPERATORS, random_chain
+from support.onnx_ops.compared import check
+from support.onnx_ops.draw import Draw
+
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@SETTINGS
+@given(st.integers(0, 2**32 - 1))
+def test_a_random_graph_computes_what_the_reference_says(seed: int):
+    try:
+        chain = random_chain(seed)
+    except ValueError:
+        return
+    answer = check(chain)
+    assert not answer.wrong, f"seed {seed}: {answer.wrong}\n{chain}"
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        722,  # onnxsim takes a reduction over no axis for one over all
+        187,  # TVM counts the elements of a slice of nothing below zero
+        776,  # PRelu of a scalar has no channels
+        1004,  # ONNX's body of Celu makes a list of a scalar
+        1555,  # ONNX infers no shape of GroupNormalization
+    ],
+)
+def test_found_by_check_all(seed: int):
+    answer = check(random_chain(seed))
+    assert not answer.wrong and answer.refused is None
+
+
+def test_a_wrong_answer_is_found(monkeypatch):
+    from support.onnx_ops import compared
+
+    real = compared._run
+    monkeypatch.setattr(compared, "_run", lambda *args: [a + 1 for a in real(*args)])
+    chain = next(c for c in map(random_chain, range(20)) if str(c).count("float32"))
+    assert check(chain).wrong
+
+
+def test_every_operator_is_drawn():
+    draws = [Draw(seed).choice(sorted(OPERATORS)) for seed in range(3000)]
+    assert set(draws) == set(OPERATORS)
