@@ -91,7 +91,8 @@ FLOORS = {
         "cuda.plan", "cuda.facts", "cuda.legal", "cuda.emit", "cuda.cost", "cuda.decide", "cuda",
     ],
     "relay_passes": [
-        "graph", "explorer", "cost", "rewrites", "rewrites.legalize", "fusion", "memory",
+        "graph", "explorer", "cost", "rewrites", "rewrites.legalize", "fusion", "recurrence",
+        "memory",
     ],
     "tvm_stitch": [
         "reports", "runtime", "frontend.onnx_graph", "frontend.importer",
