@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/check_pythons.py)")
 
 from tvm_stitch.errors import StitchError  # noqa: E402
-from tvm_stitch.torch import backend, report, reset  # noqa: E402
+from tvm_stitch.torch import backend, graph, report, reset  # noqa: E402
 
 
 class Net(torch.nn.Module):
@@ -56,6 +56,31 @@ def test_a_module_is_compiled_once_a_shape():
         close(run(x), net(x))
     assert report().builds == 3
     assert not report().eager and report().kernels
+
+
+@torch.no_grad()
+def test_another_process_compiles_nothing(tmp_path):
+    torch.manual_seed(0)
+    net = Net().eval()
+    for turn in range(2):
+        torch._dynamo.reset()
+        reset()
+        graph._modules.clear()  # as another process has none
+        run = compiled(net, cache=tmp_path)
+        for width in (6, 8, 6):
+            x = torch.randn(2, 3, width, width)
+            close(run(x), net(x))
+        assert (report().builds, report().loaded) == ((0, 2) if turn else (2, 0))
+
+
+@torch.no_grad()
+def test_other_numbers_are_another_model(tmp_path):
+    for _ in range(2):
+        torch._dynamo.reset()
+        net = Net().eval()
+        x = torch.randn(2, 3, 6, 6)
+        close(compiled(net, cache=tmp_path)(x), net(x))
+    assert report().builds == 2
 
 
 @torch.no_grad()

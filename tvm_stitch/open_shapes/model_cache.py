@@ -1,4 +1,7 @@
-"""A folder of compiled models, that processes share: each in a file named by all that made it."""
+"""A folder of compiled models, that processes share: each in a file named by all that made it.
+
+The first half of a name is of the model and its options, the second of what it was compiled for.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +40,23 @@ class ModelCache:
         cls, folder: Path, model: Path | onnx.ModelProto, options: Mapping[str, Any]
     ) -> ModelCache:
         """Raises: StitchError for a folder that can't be made or written to."""
+        made = hashlib.sha256()
+        _add_model(made, model)
+        return cls._of(folder, made, options)
+
+    @classmethod
+    def of_digest(cls, folder: Path, digest: bytes, options: Mapping[str, Any]) -> ModelCache:
+        """Open the folder for what a digest stands for. Raises: as `open`."""
+        return cls._of(folder, hashlib.sha256(digest), options)
+
+    @classmethod
+    def _of(cls, folder: Path, made: Any, options: Mapping[str, Any]) -> ModelCache:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             rule = f"it cannot be made ({error.strerror})"
             raise StitchError(f"cache {folder}", rule, "name another folder") from error
         check_writable(folder / "model.so")
-        made = hashlib.sha256()
-        _add_model(made, model)
         target = targets.resolve(options.get("target", "x86"), options.get("threads"))
         made.update(str(target).encode())
         made.update(f"{tvm_stitch.__version__} {tvm.__version__}".encode())

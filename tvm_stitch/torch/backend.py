@@ -16,13 +16,18 @@ from tvm_stitch.torch.reporting import count_graph
 
 @dataclass(frozen=True)
 class Options:
-    """Keywords of `tvm_stitch.compile`, and whether a graph that can't be built is an error."""
+    """Keywords of `tvm_stitch.compile`, and whether a graph that can't be built is an error.
+
+    In the folder `cache` models are kept for other processes.
+    """
 
     target: str = "x86"
     threads: int | None = None
     log: str | os.PathLike | None = None
     profile: str | os.PathLike | None = None
     fusion: str = "stitch"
+    fallback: str = "refuse"
+    cache: str | os.PathLike | None = None
     strict: bool = False
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,8 +12,10 @@ from torch import fx
 
 import tvm_stitch
 from tvm_stitch.errors import StitchError
+from tvm_stitch.open_shapes.model_cache import ModelCache
 from tvm_stitch.runtime.model import Model
-from tvm_stitch.torch.reporting import count_build, count_operators
+from tvm_stitch.torch.digest import digest_of
+from tvm_stitch.torch.reporting import count_build, count_loaded, count_operators
 from tvm_stitch.torch.split import Part, split
 
 # What torch.export raises for a graph that it does not take; its own errors are of these.
@@ -34,9 +37,20 @@ def built(
             rule = f"an input is on {tensor.device}"
             raise StitchError("a graph of torch.compile", rule, "move the model to the CPU")
 
+    options = {name: value for name, value in keywords.items() if name != "cache"}
+
     def compiled(part: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Model:
-        model = tvm_stitch.compile(_exported(part, inputs), **keywords)
+        key = tuple((tuple(tensor.shape), str(tensor.dtype)) for tensor in inputs)
+        cache = None
+        if keywords.get("cache") is not None:
+            cache = ModelCache.of_digest(Path(keywords["cache"]), digest_of(part), options)
+            if (found := cache.load(key)) is not None:
+                count_loaded(found.report.kernels)
+                return found
+        model = tvm_stitch.compile(_exported(part, inputs), **options)
         count_build(model.report.kernels)
+        if cache is not None:
+            cache.store(key, model)
         return model
 
     try:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 class Report:
     """`graphs` from torch, `builds` of them for the shapes they met, and `kernels` of these.
 
+    `loaded`: builds of other processes, found in a cache.
+
     `eager`: how many graphs PyTorch runs itself, by the reason; `operators` that it runs between
     models of ours, by their names.
     """
@@ -19,9 +21,11 @@ class Report:
     kernels: int
     eager: dict[str, int]
     operators: dict[str, int]
+    loaded: int = 0
 
     def __str__(self) -> str:
         told = f"{self.graphs} graphs, {self.builds} builds, {self.kernels} kernels"
+        told += f", {self.loaded} from the cache" if self.loaded else ""
         lines = [f"{n} eager: {why}" for why, n in self.eager.items()]
         lines += [f"{n} by PyTorch: {name}" for name, n in self.operators.items()]
         return "\n".join([told, *lines])
@@ -32,6 +36,7 @@ class _Counted:
     graphs: int = 0
     builds: int = 0
     kernels: int = 0
+    loaded: int = 0
     eager: Counter[str] = field(default_factory=Counter)
     operators: Counter[str] = field(default_factory=Counter)
 
@@ -42,7 +47,7 @@ _counted = _Counted()
 def report() -> Report:
     """Return what became of this process's graphs since the start, or since `reset`."""
     counts = _counted.graphs, _counted.builds, _counted.kernels
-    return Report(*counts, dict(_counted.eager), dict(_counted.operators))
+    return Report(*counts, dict(_counted.eager), dict(_counted.operators), _counted.loaded)
 
 
 def reset() -> None:
@@ -56,6 +61,11 @@ def count_graph() -> None:
 
 def count_build(kernels: int) -> None:
     _counted.builds += 1
+    _counted.kernels += kernels
+
+
+def count_loaded(kernels: int) -> None:
+    _counted.loaded += 1
     _counted.kernels += kernels
 
 
