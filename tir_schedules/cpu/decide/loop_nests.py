@@ -50,6 +50,8 @@ def group_loops(
                 continue
             if set(node.reduced) & set(inside) and is_of_product(nests[position].nodes, space):
                 continue  # accumulators are made into it: a reduction would keep it from them
+            if not form.products_meet and _have_tiles([*nests[position].nodes, node]):
+                continue
             if _join(nests[position], node, inside, vector):
                 break
         else:
@@ -75,6 +77,11 @@ def _is_crowded(nest: _Nest, node: Node, space: Space) -> bool:
         return False
     members = set(nest.nodes)
     return not any(e.producer in members for e in space.incoming.get(node, ()))
+
+
+def _have_tiles(nodes: Iterable[Node]) -> bool:
+    """Return whether one of several is a product with a register tile, which holds no other."""
+    return any(register_tile(node) is not None for node in nodes)
 
 
 def _earliest(node: Node, space: Space, home: dict[Node, int], inside: tuple[Atom, ...]) -> int:

@@ -13,7 +13,8 @@ class Form:
     """What is decided for, by its structure.
 
     `cut` nodes into phases as judged, each apart, or all together where that can be; `attention`
-    as judged, in one pass over blocks of keys, or in phases. What is False is done without.
+    as judged, in one pass over blocks of keys, or in phases. What is False is done without:
+    products that do not meet in a nest have a register tile each.
     """
 
     cut: str = JUDGED
@@ -25,6 +26,7 @@ class Form:
     flattened: bool = True
     serial_axis: bool = True
     partial_sums: bool = True
+    products_meet: bool = True
 
 
 USUAL = Form()
