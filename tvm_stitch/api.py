@@ -35,8 +35,9 @@ ON_MISMATCH = ("refuse", "unfuse")
 
 def compile(
     model: Any,
-    target: str | dict | Target = "x86",
+    target: str | dict | Target | Sequence[Any] = "x86",
     *,
+    example_inputs: Sequence[Any] | None = None,
     shapes: Shapes | None = None,
     log: str | os.PathLike | None = None,
     profile: str | os.PathLike | None = None,
@@ -52,7 +53,8 @@ def compile(
 ) -> Model | ShapedModel | Specialised:
     """Compile a path to an ONNX file, a ModelProto, an ExportedProgram or a Relax module.
 
-    Lists of shapes, as long for each input that has one, make one model for all of them, with one
+    A torch.nn.Module is exported, in eval mode, on `example_inputs`, a tuple of tensors, which may
+    stand in the place of the target too. Lists of shapes, as long for each input that has one, make one model for all of them, with one
     set of weights. Of an ONNX model extents in `shapes` may be names, equal ones for extents that are equal: then a
     model is returned that compiles each shape when it meets it, once for all processes with a
     folder `cache`. `values` binds inputs of an ONNX model that decide shapes: the compiled model
@@ -73,6 +75,10 @@ def compile(
     Raises: StitchError for a user's mistake in any of them, and for a wrong model.
     """
     find_compiler()
+    if isinstance(target, tuple | list):
+        target, example_inputs = "x86", target
+    if example_inputs is not None:
+        model = _exported(model, example_inputs)
     if on_mismatch not in ON_MISMATCH:
         remedy = f"use one of {', '.join(ON_MISMATCH)}"
         raise StitchError(f"on_mismatch {on_mismatch!r}", "unknown", remedy)
@@ -101,6 +107,16 @@ def compile(
     from tvm_stitch.verification.unfuse import compile_verified
 
     return compile_verified(asked, unfuse=on_mismatch == "unfuse")
+
+
+def _exported(model: Any, inputs: Sequence[Any]) -> Any:
+    """Return a torch.nn.Module as an ExportedProgram. Raises: StitchError for anything else."""
+    if all(kind.__module__ != "torch.nn.modules.module" for kind in type(model).__mro__):
+        rule = "only a torch.nn.Module takes example inputs"
+        raise StitchError(f"a {type(model).__name__}", rule, "leave them out")
+    from tvm_stitch.frontend.torch_import import exported
+
+    return exported(model, inputs, f"module {type(model).__name__}")
 
 
 def _for_shapes(asked: Request, number: int, shapes: Mapping[str, Sequence[int]]) -> Request:

@@ -41,6 +41,9 @@ def import_model(
         from tvm_stitch.frontend.torch_import import import_torch
 
         return import_torch(model, shapes)
+    if any(kind.__module__ == "torch.nn.modules.module" for kind in type(model).__mro__):
+        rule, remedy = "a module by itself has no graph", "give example_inputs=, or export it"
+        raise StitchError(f"module {type(model).__name__}", rule, remedy)
     raise StitchError(
         f"a {type(model).__name__}",
         "not a model",

@@ -26,6 +26,8 @@ from tvm_stitch.frontend.torch_ops.indexing import INDEXING
 from tvm_stitch.frontend.torch_ops.recurrent import RECURRENT, RECURRENT_OPS
 
 Convert = Callable[[fx.Node], relax.Expr]
+# What torch.export raises for a module that it does not take; its own errors are of these.
+NOT_EXPORTED = (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError)
 
 
 class _Builder(relax.BlockBuilder):
@@ -149,6 +151,24 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     outputs = _output_names(program, mod)
     made = [(expr, _label(node)) for node, expr in importer.env.items() if _is_made(node, expr)]
     return finish(mod, names, weights, made, shapes=shapes, given=given, outputs=outputs)
+
+
+def exported(module: torch.nn.Module, inputs: Sequence[object], given: str) -> ExportedProgram:
+    """Return a module as torch.export has it on such inputs, in eval mode; it stays as it was.
+
+    Raises: StitchError for one that torch.export refuses.
+    """
+    modes = [(each, each.training) for each in module.modules()]
+    try:
+        with torch.no_grad():
+            return torch.export.export(module.eval(), tuple(inputs), strict=False)
+    except NOT_EXPORTED as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        rule = f"torch.export refuses it ({reason})"
+        raise StitchError(given, rule, "export it yourself, or run it eagerly") from error
+    finally:
+        for each, training in modes:
+            each.training = training
 
 
 def decompositions() -> dict:

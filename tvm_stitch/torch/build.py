@@ -12,14 +12,13 @@ from torch import fx
 
 import tvm_stitch
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.torch_import import exported
 from tvm_stitch.open_shapes.model_cache import ModelCache
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.torch.digest import digest_of
 from tvm_stitch.torch.reporting import count_build, count_loaded, count_operators
 from tvm_stitch.torch.split import Part, split
 
-# What torch.export raises for a graph that it does not take; its own errors are of these.
-_NOT_EXPORTED = (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError)
 
 
 def built(
@@ -47,7 +46,8 @@ def built(
             if (found := cache.load(key)) is not None:
                 count_loaded(found.report.kernels)
                 return found
-        model = tvm_stitch.compile(_exported(part, inputs), **options)
+        program = exported(part, inputs, "a graph of torch.compile")
+        model = tvm_stitch.compile(program, **options)
         count_build(model.report.kernels)
         if cache is not None:
             cache.store(key, model)
@@ -68,15 +68,3 @@ def built(
     warnings.warn(f"tvm_stitch: PyTorch runs operators of a graph itself: {told}", stacklevel=4)
     return parts
 
-
-def _exported(
-    module: torch.nn.Module, given: tuple[torch.Tensor, ...]
-) -> torch.export.ExportedProgram:
-    try:
-        with torch.no_grad():
-            return torch.export.export(module, given, strict=False)
-    except _NOT_EXPORTED as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise StitchError(
-            "a graph of torch.compile", f"torch.export refuses it ({reason})", "run it eagerly"
-        ) from error
