@@ -15,7 +15,9 @@ from zoo.recurrent import GATES, recurrent
 BARS = Bars(best=1.1, row=0.9, share=0.0)
 
 
-def case(op: str, hidden: int, batch: int, steps: int, directions: int = 1, layers: int = 1) -> Case:
+def case(
+    op: str, hidden: int, batch: int, steps: int, directions: int = 1, layers: int = 1
+) -> Case:
     """A stack whose input is as wide as its state."""
     sizes = f"hidden {hidden}, batch {batch}, {steps} steps"
     sizes += ", both ways" if directions == 2 else ""

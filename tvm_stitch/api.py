@@ -16,12 +16,12 @@ from tir_schedules.kernel_ir.stage import Kernel
 from tvm_stitch import pipeline
 from tvm_stitch.build import Request, build, legalizing, lower, reading_log, understand
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.shape_sets import Shapes, shape_sets
 from tvm_stitch.reports.advice import Advice
 from tvm_stitch.reports.report import Report
 from tvm_stitch.runtime.link import find_compiler
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.runtime.shaped_model import ShapedModel
-from tvm_stitch.frontend.shape_sets import Shapes, shape_sets
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -54,10 +54,10 @@ def compile(
     """Compile a path to an ONNX file, a ModelProto, an ExportedProgram or a Relax module.
 
     A torch.nn.Module is exported, in eval mode, on `example_inputs`, a tuple of tensors, which may
-    stand in the place of the target too. Lists of shapes, as long for each input that has one, make one model for all of them, with one
-    set of weights. Of an ONNX model extents in `shapes` may be names, equal ones for extents that are equal: then a
-    model is returned that compiles each shape when it meets it, once for all processes with a
-    folder `cache`. `values` binds inputs of an ONNX model that decide shapes: the compiled model
+    stand in the place of the target too. Lists of shapes, as long for each input that has one, make
+    one model for all of them, with one set of weights. Of an ONNX model extents in `shapes` may be
+    names, equal ones for extents that are equal: then a model is returned that compiles each shape
+    when it meets it, once for all processes with a folder `cache`. `values` binds inputs of an ONNX model that decide shapes: the compiled model
     has no such inputs. `threads` defaults to the CPUs this process may use. `fuel` stops after
     that many rewrites and fusions; `dump_dir` receives the module after each pass.
 
@@ -95,7 +95,9 @@ def compile(
     if cache is not None:
         rule, remedy = "every extent has a number: export the model", "name extents in shapes="
         raise StitchError(f"cache {os.fspath(cache)}", rule, remedy)
-    asked = Request(model, target, several[0], log, profile, threads, fusion, fuel, dump_dir, values)
+    asked = Request(
+        model, target, several[0], log, profile, threads, fusion, fuel, dump_dir, values
+    )
     asked = replace(asked, fallback=fallback)
     if len(several) > 1:
         if verify:

@@ -1,4 +1,4 @@
-"""One module of several that were lowered from one model: an entry each, weights and kernels once."""
+"""One module of several lowered from one model: an entry each, weights and kernels once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def joined(lowered: Sequence[tuple[ImportedModel, IRModule]]) -> Entries:
 
 @dataclass
 class _Weights:
-    """All weights, each once: by shape, type and bytes, or by itself where models have no others."""
+    """All weights, each once: by shape, type and bytes, or each by itself."""
 
     by_bytes: bool
     arrays: list[np.ndarray] = field(default_factory=list)

@@ -1,1 +1,1 @@
-"""Loops over time in a graph: written as one step between markers, run as one kernel or unrolled."""
+"""Loops over time in a graph: one step between markers, run as one kernel or unrolled."""

@@ -47,8 +47,9 @@ class RollLoops:
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
         device = self._device or current_device()
         for gvar, func in graph_functions(mod):
-            while (found := _first(func)) is not None:
-                mod, func = self._without(mod, gvar, func, found, device)
+            graph = func
+            while (found := _first(graph)) is not None:
+                mod, graph = self._without(mod, gvar, graph, found, device)
         return mod
 
     def _without(

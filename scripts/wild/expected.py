@@ -51,41 +51,15 @@ NOT_EXPORTED: dict[str, str] = {
     "xlnet:onnx-dynamo": _DECOMPOSE,
 }
 
-_EXPERTS = ("histc.default", "grouped_mm_fallback.default")
-_SLIDING = "Unsupported function types ['unfold.default']"
 
 # Each part of these messages must be in what is said.
 REFUSED: dict[str, str | tuple[str, ...]] = {
     "canine:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file
-    "decision_transformer:torch-export": "Concat expects all input tensors to have same ndim",
-    "deepseek_v3:torch-export": _EXPERTS,
-    "encodec_encoder:onnx-legacy": "unsupported operators: LSTM",
     "falcon_alibi:onnx-legacy": "element type complex128 is not supported",  # nor by ONNX Runtime
-    "fnet:onnx-dynamo": "unsupported operators: DFT",
     "fnet:torch-export": ("view_as_real.default", "_fft_c2c.default"),
-    "folded_windows:onnx-dynamo": "unsupported operators: Col2Im",
-    "gpt_oss:torch-export": _EXPERTS,
-    "gru:onnx-dynamo": "unsupported operators: GRU",
-    "gru:onnx-legacy": "unsupported operators: GRU",
-    "halonet:torch-export": _SLIDING,
-    "lstm:onnx-dynamo": "unsupported operators: LSTM",
-    "lstm:onnx-legacy": "unsupported operators: LSTM",
-    "lstm_bidirectional:onnx-dynamo": "unsupported operators: LSTM",
-    "lstm_bidirectional:onnx-legacy": "unsupported operators: LSTM",
     "mamba2:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file
-    "mixtral:torch-export": _EXPERTS,
-    "mobilevitv2:onnx-dynamo": "unsupported operators: Col2Im",
     "patchtsmixer:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file
-    "patchtsmixer:torch-export": _SLIDING,
     "patchtst:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file
-    "patchtst:torch-export": _SLIDING,
-    "poolformer_timm:torch-export": "Found null pointer node while traversing AST",
-    "qwen2_moe:torch-export": _EXPERTS,
-    "rnn:onnx-legacy": "unsupported operators: RNN",
-    "sequencer:onnx-dynamo": "unsupported operators: LSTM",
-    "sequencer:onnx-legacy": "unsupported operators: LSTM",
-    "univnet:torch-export": _SLIDING,
-    "volo:onnx-dynamo": "unsupported operators: Col2Im",
     "wav2vec2_masked:onnx-dynamo": "ScatterND op requires the updates tensor",
 }
 

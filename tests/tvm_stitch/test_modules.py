@@ -42,7 +42,7 @@ def test_a_module_alone_is_told_what_it_needs():
 
 
 def test_what_torch_does_not_export_is_one_line():
-    with pytest.raises(tvm_stitch.StitchError, match="torch.export refuses it") as caught:
+    with pytest.raises(tvm_stitch.StitchError, match=r"torch\.export refuses it") as caught:
         tvm_stitch.compile(ByData(), (torch.randn(3),))
     assert "\n" not in str(caught.value)
 

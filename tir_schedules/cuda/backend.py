@@ -16,6 +16,7 @@ from ..device.profile import Profile
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.parse import read
 from ..kernel_ir.stage import Kernel, Stage
+from ..recurrence import Recurrence
 from . import template
 from .cost.latency import estimate
 from .cost.unplanned import arithmetic_ns, kernel_ns, read_ns

@@ -22,8 +22,11 @@ from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.relax_import import finish
 from tvm_stitch.frontend.to_relax import output_types
 from tvm_stitch.frontend.torch_ops.arithmetic import ARITHMETIC, binary, name_of, unary
+from tvm_stitch.frontend.torch_ops.experts import EXPERTS
 from tvm_stitch.frontend.torch_ops.indexing import INDEXING
+from tvm_stitch.frontend.torch_ops.lenient import LENIENT
 from tvm_stitch.frontend.torch_ops.recurrent import RECURRENT, RECURRENT_OPS
+from tvm_stitch.frontend.torch_ops.windows import WINDOWS
 
 Convert = Callable[[fx.Node], relax.Expr]
 # What torch.export raises for a module that it does not take; its own errors are of these.
@@ -57,7 +60,7 @@ class _Importer(exported_program_translator.ExportedProgramImporter):
     """
 
     def create_convert_map(self) -> dict[str, Convert]:
-        given = {**INDEXING, **ARITHMETIC, **RECURRENT}
+        given = {**INDEXING, **ARITHMETIC, **LENIENT, **RECURRENT, **WINDOWS, **EXPERTS}
         ours = {name: functools.partial(c, importer=self) for name, c in given.items()}
         converters = {**super().create_convert_map(), **ours}
         return {name: functools.partial(_compared, convert) for name, convert in converters.items()}

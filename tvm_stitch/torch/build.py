@@ -20,7 +20,6 @@ from tvm_stitch.torch.reporting import count_build, count_loaded, count_operator
 from tvm_stitch.torch.split import Part, split
 
 
-
 def built(
     module: fx.GraphModule,
     given: tuple[torch.Tensor, ...],
@@ -67,4 +66,3 @@ def built(
     told = ", ".join(sorted(left))
     warnings.warn(f"tvm_stitch: PyTorch runs operators of a graph itself: {told}", stacklevel=4)
     return parts
-

@@ -55,7 +55,9 @@ def split(
     Raises: StitchError if no part of it is worth a model, or one can't be built.
     """
     with torch.no_grad():
-        program = torch.export.export(module, given, strict=False).run_decompositions(decompositions())
+        program = torch.export.export(module, given, strict=False).run_decompositions(
+            decompositions()
+        )
         refuse_mutations(program, "a graph of torch.compile")
         exported = program.module(check_guards=False)
     exported.graph.set_codegen(fx.graph.CodeGen())

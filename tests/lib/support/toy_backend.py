@@ -111,7 +111,7 @@ class SerialLoops:
         return drop_alignment(bounded(func))
 
     def recurrent(
-        self, step: tirx.PrimFunc, recurrence: Recurrence, device: ToyDevice
+        self, step: tirx.PrimFunc, recurrence: Recurrence, device: CpuDevice
     ) -> tirx.PrimFunc | str:
         return "toys write loops out"
 

@@ -114,8 +114,6 @@ def test_too_many_steps_to_write_out_are_refused_in_one_line():
         compiled(model, fuel=0)
 
 
-
-
 def test_verify_compares_loops_with_plain_ones(caplog):
     model, _ = layer("GRU", 4, 2, 24, 2)
     with caplog.at_level("INFO"):

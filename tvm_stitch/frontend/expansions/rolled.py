@@ -87,9 +87,7 @@ def _time_first(build: Builder, scanned: Scanned) -> str:
     return turned
 
 
-def _made(
-    graph: Graph, body: onnx.GraphProto, inputs: Sequence[str]
-) -> list[ValueType] | None:
+def _made(graph: Graph, body: onnx.GraphProto, inputs: Sequence[str]) -> list[ValueType] | None:
     """Return the types of a body's outputs by ONNX's inference, None if it does not know one."""
     proto = onnx.GraphProto()
     proto.CopyFrom(body)

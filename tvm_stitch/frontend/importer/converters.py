@@ -38,9 +38,7 @@ def _bit_cast(
     return builder.emit_te(bits, inputs[0])
 
 
-def _call(
-    builder: relax.BlockBuilder, inputs: Sequence[relax.Expr], attrs: Mapping
-) -> relax.Expr:
+def _call(builder: relax.BlockBuilder, inputs: Sequence[relax.Expr], attrs: Mapping) -> relax.Expr:
     """Return a call of a function, ONNX Runtime's by default.
 
     `types` are of its results, such as float32:2,3.

@@ -56,9 +56,7 @@ class StepBuilder:
         other._build = build
         return other
 
-    def _mark(
-        self, marker: Marker, inputs: Sequence[str], kinds: Sequence[ValueType]
-    ) -> list[str]:
+    def _mark(self, marker: Marker, inputs: Sequence[str], kinds: Sequence[ValueType]) -> list[str]:
         build = self._build
         outputs = [build.graph.fresh(build.replaced.output[0]) for _ in kinds]
         build.graph.types.update(zip(outputs, kinds, strict=True))

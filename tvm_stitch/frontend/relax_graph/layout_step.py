@@ -12,8 +12,8 @@ from relay_passes.rewrites.weights import static_shape
 
 @dataclass(frozen=True)
 class LayoutStep:
-    """`numbers` are the order of axes of a "permute", the shape of a "reshape", the widths of a "pad"
-    with zeros before and after each axis, or where a "cut" begins and ends along each.
+    """`numbers` are the order of axes of a "permute", the shape of a "reshape", the widths of a
+    "pad" with zeros before and after each axis, or where a "cut" begins and ends along each.
     """
 
     kind: str

@@ -92,9 +92,7 @@ _CELLS: dict[str, tuple[int, Cell]] = {
     "rnn_tanh.input": (1, functools.partial(_rnn_cell, activation=relax.op.tanh)),
     "rnn_relu.input": (1, functools.partial(_rnn_cell, activation=relax.op.nn.relu)),
 }
-RECURRENT_OPS = tuple(
-    getattr(getattr(torch.ops.aten, name.partition(".")[0]), "input") for name in _CELLS
-)
+RECURRENT_OPS = tuple(getattr(torch.ops.aten, name.partition(".")[0]).input for name in _CELLS)
 
 
 def recurrent(node: fx.Node, importer: BaseFXGraphImporter, op: str) -> relax.Expr:

@@ -42,7 +42,9 @@ class Chain:
             lines.append(f"{tensor.name} = {array.dtype}{list(array.shape)} constant {shown}")
         for node in self.model.graph.node:
             attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-            lines.append(f"{', '.join(node.output)} = {node.op_type}({', '.join(node.input)}) {attrs}")
+            lines.append(
+                f"{', '.join(node.output)} = {node.op_type}({', '.join(node.input)}) {attrs}"
+            )
         return "\n".join(lines)
 
     @property
@@ -127,7 +129,9 @@ class _Chain:
             made = reference(alone, arrays)
         except Exception:  # the evaluator's own limits: any error is that it does not run this
             return None
-        if any(_differs(value, array) for value, array in zip(alone.graph.output, made, strict=True)):
+        if any(
+            _differs(value, array) for value, array in zip(alone.graph.output, made, strict=True)
+        ):
             return None  # from what ONNX infers: an error of the evaluator
         self._nodes.append(proto)
         self._feeds |= feeds

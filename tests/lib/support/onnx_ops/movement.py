@@ -172,7 +172,9 @@ def _one_hot(draw: Draw, x: np.ndarray) -> Node | None:
 
 def _shuffle(draw: Draw, x: np.ndarray, op: str) -> Node | None:
     size = draw.choice([1, 2])
-    divides = x.shape[1] % size**2 if op == "DepthToSpace" else x.shape[2] % size + x.shape[3] % size
+    divides = (
+        x.shape[1] % size**2 if op == "DepthToSpace" else x.shape[2] % size + x.shape[3] % size
+    )
     if divides:
         return None
     mode = {"mode": draw.choice(["DCR", "CRD"])} if op == "DepthToSpace" else {}
@@ -209,7 +211,8 @@ OPERATORS: dict[str, Operator] = {
     "ScatterElements": Operator(_scatter_elements, ("float32", "float64", "int32"), 1),
     "Trilu": Operator(_triangle, ALL, 2),
     "OneHot": Operator(_one_hot, ("int32", "int64"), 1),
-    **{op: Operator(partial(_shuffle, op=op), FLOATS, 4) for op in ("DepthToSpace", "SpaceToDepth")},
+    **{op: Operator(partial(_shuffle, op=op), FLOATS, 4)
+       for op in ("DepthToSpace", "SpaceToDepth")},
     "ReverseSequence": Operator(_reverse, FLOATS, 2),
     **{op: Operator(partial(_plain, op=op), ALL) for op in ("Shape", "Size")},
 }  # fmt: skip

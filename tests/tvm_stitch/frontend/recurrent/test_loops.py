@@ -130,6 +130,8 @@ def test_steps_that_sort_are_written_out_and_said_so():
         [numpy_helper.from_array(np.array([WIDTH]), "k")],
     )  # fmt: skip
     feeds = {"h0": (3, WIDTH), "xs": (5, 3, WIDTH)}
-    report = compared(made, {n: rng.standard_normal(s).astype(np.float32) for n, s in feeds.items()})
+    report = compared(
+        made, {n: rng.standard_normal(s).astype(np.float32) for n, s in feeds.items()}
+    )
     assert report.unrolled
     assert "loop written out" in str(report)

@@ -14,7 +14,9 @@ def empty_slice(graph: Graph, node: onnx.NodeProto) -> list | None:
     if node.op_type != "Slice" or graph.opset < 10:
         return None
     shape = graph.static_shape(node.input[0])
-    given = [graph.numbers(node, place) if has_input(node, place) else None for place in (1, 2, 3, 4)]
+    given = [
+        graph.numbers(node, place) if has_input(node, place) else None for place in (1, 2, 3, 4)
+    ]
     if shape is None or given[0] is None or given[1] is None:
         return None
     starts, ends = given[:2]
