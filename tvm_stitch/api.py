@@ -57,9 +57,10 @@ def compile(
     stand in the place of the target too. Lists of shapes, as long for each input that has one, make
     one model for all of them, with one set of weights. Of an ONNX model extents in `shapes` may be
     names, equal ones for extents that are equal: then a model is returned that compiles each shape
-    when it meets it, once for all processes with a folder `cache`. `values` binds inputs of an ONNX model that decide shapes: the compiled model
-    has no such inputs. `threads` defaults to the CPUs this process may use. `fuel` stops after
-    that many rewrites and fusions; `dump_dir` receives the module after each pass.
+    when it meets it, once for all processes with a folder `cache`. `values` binds inputs of an ONNX
+    model that decide shapes: the compiled model has no such inputs. `threads` defaults to the CPUs
+    this process may use. `fuel` stops after that many rewrites and fusions; `dump_dir` receives the
+    module after each pass.
 
     `profile` is a file of `tvm-stitch calibrate`; the shipped figures nearest to the CPU serve
     without one. `log` is a file or URL that `tvm-stitch tune` wrote: `report` says of each kernel
