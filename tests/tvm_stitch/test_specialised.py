@@ -14,6 +14,7 @@ from onnx.backend.test.runner import Runner
 
 import tvm_stitch
 from tvm_stitch import onnx_backend
+from tvm_stitch.cli import main
 from tvm_stitch.errors import StitchError
 from tvm_stitch.open_shapes import specialised
 from tvm_stitch.open_shapes.specialised import Specialised
@@ -122,11 +123,26 @@ def test_a_shape_is_compiled_once():
     assert model.shapes == 3
 
 
-def test_shapes_that_were_used_last_stay():
-    model, x = Specialised(sliced(), keep=2), np.ones((2, 9), np.float32)
+@pytest.mark.parametrize(("limit", "left"), [(0, 1), (1 << 30, 3)])
+def test_shapes_that_were_used_last_stay_as_far_as_they_fit(limit, left):
+    model, x = Specialised(sliced(), keep_bytes=limit), np.ones((2, 9), np.float32)
     for width in (5, 6, 7, 6):
         model.run({"x": np.ascontiguousarray(x[:, :width]), **bound(0, 3)})
-    assert model.shapes == 2
+    assert model.shapes == left
+
+
+def test_the_command_compiles_for_the_inputs(tmp_path, capsys):
+    path, cache = tmp_path / "model.onnx", tmp_path / "cache"
+    onnx.save(sliced(), path)
+    given = []
+    feeds = {"x": np.arange(12, dtype=np.float32).reshape(2, 6), **bound(1, 5)}
+    for name, array in feeds.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        given.append(f"--input={name}={tmp_path / name}.npy")
+    assert main(["run", str(path), *given, "--specialize", "--cache", str(cache)]) == 0
+    assert "y: float32[2, 4]" in capsys.readouterr().out
+    assert len(list(cache.iterdir())) == 1
+    assert main(["run", str(path), *given, "--cache", str(cache)]) == 1
 
 
 def test_a_second_process_compiles_nothing(tmp_path, monkeypatch):

@@ -26,13 +26,15 @@ from tvm_stitch.runtime.model import Model
 logger = logging.getLogger(__name__)
 
 Key = tuple[tuple, ...]
+KEPT_BYTES = 4 << 30
 
 
 class Specialised:
     """An ONNX model of open shapes; `options` are those of `tvm_stitch.compile`.
 
-    Inputs that decide shapes, such as axes or sizes, count by their values. The `keep` shapes that
-    were used last stay in memory; in the folder `cache` all do, for every process.
+    Inputs that decide shapes, such as axes or sizes, count by their values. Of the models that were
+    used last as many stay in memory as take `keep_bytes`, one at least; in the folder `cache` all
+    do, for every process.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class Specialised:
         *,
         shapes: Mapping[str, Sequence[int | str]] | None = None,
         cache: str | os.PathLike | None = None,
-        keep: int = 32,
+        keep_bytes: int = KEPT_BYTES,
         **options: Any,
     ) -> None:
         """Raises: StitchError for what is no model, and for a folder that can't be written to."""
@@ -54,7 +56,7 @@ class Specialised:
         graph = read_graph(proto, TensorReader(given, path), given)
         self.inputs = [value.name for value in graph.inputs]
         self.outputs = [value.name for value in graph.outputs]
-        self._model, self._options, self._keep = given, options, max(keep, 1)
+        self._model, self._options, self._keep = given, options, keep_bytes
         self._shapes = dict(shapes or {})
         for name in self._shapes:
             if name not in self.inputs:
@@ -93,9 +95,15 @@ class Specialised:
             if key not in self._compiled:
                 self._compiled[key] = self._made(key, rest, values)
             self._compiled.move_to_end(key)
-            while len(self._compiled) > self._keep:
+            while len(self._compiled) > 1 and self._bytes > self._keep:
                 self._compiled.popitem(last=False)
             return self._compiled[key]
+
+    @property
+    def _bytes(self) -> int:
+        """What the models take: their weights and what their kernels write."""
+        reports = [model.report for model in self._compiled.values()]
+        return sum(each.resident_weight_bytes + each.peak_bytes for each in reports)
 
     def _made(
         self, key: Key, rest: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]
