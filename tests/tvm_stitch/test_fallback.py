@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tvm_stitch
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.importer.converters import CONVERTERS
 from tvm_stitch.runtime import onnx_segment
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -119,3 +120,17 @@ def test_a_machine_without_onnx_runtime_says_so(monkeypatch):
 def test_an_unknown_fallback_is_refused():
     with pytest.raises(StitchError, match="use one of refuse, onnxruntime"):
         tvm_stitch.compile(KEPT, fallback="tensorrt")
+
+
+def test_what_the_importer_refuses_leaves_too(monkeypatch):
+    def refuse(*_):
+        raise ValueError("no such form")
+
+    monkeypatch.setitem(CONVERTERS, "Tanh", refuse)
+    proto = model(node("Gemm", "x w b", "h"), node("Tanh", "h", "t"), node("Softmax", "t", "y"))
+    with pytest.raises(StitchError, match="no such form"):
+        tvm_stitch.compile(proto)
+    made = tvm_stitch.compile(proto, fallback="onnxruntime")
+    (left,) = made.meta.left
+    assert "Tanh" in left and "no such form" in left
+    np.testing.assert_allclose(made.run({"x": X})["y"], expected(proto), rtol=1e-5, atol=1e-6)

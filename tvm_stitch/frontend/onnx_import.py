@@ -27,7 +27,7 @@ from tvm_stitch.frontend.segments.leave import leave
 from tvm_stitch.frontend.segments.trial import try_types
 from tvm_stitch.frontend.shapes import bind_shapes
 from tvm_stitch.frontend.structure import check_structure, inline_functions, simplify
-from tvm_stitch.frontend.to_relax import to_relax
+from tvm_stitch.frontend.to_relax import NodeRefused, to_relax
 from tvm_stitch.frontend.values import bind_values
 
 
@@ -39,10 +39,28 @@ def import_onnx(
 ) -> ImportedModel:
     """Import an ONNX file or message, which stays as it is.
 
-    With the `fallback` "onnxruntime" what no one here compiles is left to ONNX Runtime.
+    With the `fallback` "onnxruntime" what no one here compiles is left to ONNX Runtime: what TVM's
+    importer refuses is known when it does, so the import begins anew.
 
     Raises: StitchError for whatever the model, `shapes` or `values` get wrong.
     """
+    refused: dict[str, str] = {}
+    while True:
+        try:
+            return _imported(model, shapes, values, fallback, refused)
+        except NodeRefused as refusal:
+            if fallback != "onnxruntime" or refusal.node in refused:
+                raise
+            refused[refusal.node] = f"TVM's importer refuses it ({refusal.reason})"
+
+
+def _imported(
+    model: Path | onnx.ModelProto,
+    shapes: Mapping[str, Sequence] | None,
+    values: Mapping[str, object] | None,
+    fallback: str,
+    refused: Mapping[str, str],
+) -> ImportedModel:
     path = model if isinstance(model, Path) else None
     given = path or f"ONNX model {model.graph.name!r}"
     proto = load_structure(path) if path else model
@@ -64,7 +82,7 @@ def import_onnx(
     normalise(graph, (*EXPANSIONS, reduce_over_nothing), given, try_types=typing)
     simplify(graph)
     normalise(graph, (*EXPANSIONS, *REWRITES), given, OPTIONAL, typing)
-    left = leave(graph, given) if leaves else []
+    left = leave(graph, given, refused) if leaves else []
     share_constants(graph)
     bounds = bound_indices(graph, given)
     imported = to_relax(graph, given)

@@ -39,11 +39,21 @@ VALUE_INPUTS = {
 CONSTANT_INTEGERS = 64  # elements; longer integer constants become weights
 
 
+class NodeRefused(StitchError):
+    """TVM's importer refuses the node of a name, for a reason."""
+
+    def __init__(self, given: object, op: str, node: str, reason: str) -> None:
+        self.node, self.reason = node, reason
+        place = f"{given}, {op} {node!r}".replace(" ''", "")
+        rule = f"TVM's importer refuses it ({reason})"
+        super().__init__(place, rule, "rewrite this part of the model")
+
+
 def to_relax(graph: Graph, given: object) -> ImportedModel:
     """Import the graph.
 
-    Raises: StitchError naming the node that the importer refuses, or a result whose shape depends
-    on data.
+    Raises: NodeRefused for a node that the importer refuses, StitchError for a result whose shape
+    depends on data.
     """
     stays = _constants(graph)
     renamed = _identifiers(graph, [name for name in graph.constants if name not in stays])
@@ -222,12 +232,7 @@ def _import(model: onnx.ModelProto, opset: int, given: object) -> tuple[IRModule
             warnings.simplefilter("ignore")
             mod = importer.from_onnx(model.graph, opset)
     except _Refused as refused:
-        op, node, reason = refused.args
-        raise StitchError(
-            f"{given}, {op} {node!r}".replace(" ''", ""),
-            f"TVM's importer refuses it ({reason})",
-            "rewrite this part of the model",
-        ) from refused
+        raise NodeRefused(given, *refused.args) from refused
     except (AssertionError, ValueError) as error:
         # "Missing outputs": an optional output that a converter does not make.
         raise StitchError(

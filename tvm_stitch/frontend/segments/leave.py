@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,12 +36,15 @@ class Left:
         return f"{self.node}: {self.reason}"
 
 
-def leave(graph: Graph, given: object) -> list[Left]:
+def leave(graph: Graph, given: object, refused: Mapping[str, str]) -> list[Left]:
     """Replace what the importer lacks by segments; return the nodes that left.
+
+    `refused` are the names of others that it was seen to refuse, each with the reason.
 
     Raises: StitchError where a segment's result has no known shape and one of ours reads it.
     """
-    lacking = {n: why for n, node in enumerate(graph.nodes) if (why := _lacks(graph, node))}
+    reasons = (refused.get(node.name) or _lacks(graph, node) for node in graph.nodes)
+    lacking = {n: why for n, why in enumerate(reasons) if why}
     if not lacking:
         return []
     stages = _stages(graph, lacking)
