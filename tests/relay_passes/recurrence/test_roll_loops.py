@@ -12,6 +12,7 @@ import tvm_stitch
 from support.frontend import recurrent
 from support.frontend.case import expected
 from tir_schedules.cpu.emit import steps
+from tvm_stitch.build import Request, lower
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
@@ -127,3 +128,32 @@ def test_verify_finds_a_state_that_is_written_over_while_it_is_read(monkeypatch)
     model, _ = layer("RNN", 5, 1, 70, 1)
     findings = tvm_stitch.verify(model).findings
     assert any("loop" in finding.kernel for finding in findings)
+
+
+def loops_of(model, threads: int) -> str:
+    mod = lowered(model, threads)
+    return "\n".join(
+        func.script() for var, func in mod.functions_items() if var.name_hint.startswith("loop_")
+    )
+
+
+def lowered(model, threads: int):
+    return lower(Request(model, threads=threads)).mod
+
+
+def test_rows_that_share_nothing_do_not_wait_for_each_other():
+    model, _ = layer("LSTM", 5, 8, 128, 1)
+    text = loops_of(model, 2)
+    assert text.count("T.parallel(2)") == 1
+    assert "pragma_parallel_barrier" not in text
+
+
+def test_one_row_is_shared_out_with_a_barrier_a_step():
+    model, _ = layer("LSTM", 5, 1, 512, 1)
+    text = loops_of(model, 2)
+    assert text.count("pragma_parallel_barrier_when_finish") == 1
+    assert text.count("pragma_parallel_launch_point") == 1
+
+
+def test_small_steps_are_on_one_thread():
+    assert "T.parallel" not in loops_of(layer("RNN", 5, 1, 8, 1)[0], 2)

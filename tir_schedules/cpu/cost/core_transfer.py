@@ -13,6 +13,8 @@ from ..plan.kernel_plan import Phase, Plan
 from .levels import level_of, read_ns_per_byte
 from .overlap import OVERLAP
 
+_LINE_BYTES = 64
+
 
 def handover_ns(maker: Plan, out: Tensor, reader: Plan, into: Tensor, device: CpuDevice) -> float:
     """Return what it takes to read what other threads have made: nothing if these keep their rows.
@@ -27,6 +29,11 @@ def handover_ns(maker: Plan, out: Tensor, reader: Plan, into: Tensor, device: Cp
     part = out.bytes if read is None else out.bytes / device.threads
     others = part * (1 - 1 / device.threads)
     return others * device.profile.handover(device.threads) * OVERLAP.scalars
+
+
+def exchanged_ns(nbytes: int, device: CpuDevice) -> float:
+    """Return what each thread takes to write its share of a state that the others have read."""
+    return nbytes / _LINE_BYTES / device.threads * OVERLAP.exchanged_line_ns
 
 
 def fresh_ns(plan: Plan, between: int, device: CpuDevice) -> float:

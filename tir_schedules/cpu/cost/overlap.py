@@ -17,11 +17,16 @@ class Overlap:
     `handover_ns` is measured on (three layers of 256 rows, 13 to 512 to 256 to 128: 41 us for 320
     KiB).
 
+    A state that goes from step to step within a kernel has lines that other cores have read: each
+    takes `exchanged_line_ns` to be written again (`bench_recurrent.py` on an EPYC: 70 to 350 ns, of
+    8 rows of 256 columns 14 us a step).
+
     A parallel region takes `region_ns` where a profile was made with one CPU.
     """
 
     apart: float = 0.25
     scalars: float = 2.0
+    exchanged_line_ns: float = 100.0
     region_ns: float = 1_000.0
 
 

@@ -97,7 +97,7 @@ def _plan(
     if len(phases) > 1 and not structure:
         return "phases in a serial kernel"
     crossing, streamed = cross_phase(space, phases), streamed_results(space, device)
-    most = max(_tile_bytes(p, space, crossing) for p in phases)
+    most = max(tile_bytes_of(p, space, crossing) for p in phases)
     sums = any(p.partial for p in phases)
     tasks = max(min(p.tiles(), most_tasks(device, parallel, sums)) for p in phases)
     return Plan(
@@ -277,6 +277,7 @@ def _combine_lanes(node: Node, device: CpuDevice) -> int:
     return 1 << (min(node.spatial[-1].extent, device.vector_bytes // 4).bit_length() - 1)
 
 
-def _tile_bytes(phase: Phase, space: Space, crossing: tuple[Tensor, ...]) -> int:
+def tile_bytes_of(phase: Phase, space: Space, crossing: tuple[Tensor, ...]) -> int:
+    """Return what the buffers of a phase take in each tile."""
     shared = {} if phase.combine else shared_tiles(phase, space, crossing)
     return tile_bytes(phase, space, crossing, shared)

@@ -18,8 +18,10 @@ _REGION, _BARRIER = "pragma_parallel_launch_point", "pragma_parallel_barrier_whe
 Place = tuple[ir.Var, ir.Expr]
 
 
-def over_steps(step: tirx.PrimFunc, recurrence: Recurrence) -> tirx.PrimFunc:
+def over_steps(step: tirx.PrimFunc, recurrence: Recurrence, waits: bool) -> tirx.PrimFunc:
     """Return the kernel that runs a scheduled step for each step.
+
+    Threads wait for each other behind each, or each task runs all steps where none `waits`.
 
     rewrite:
         f(x, h, w, g): parallel phases; barrier
@@ -27,7 +29,7 @@ def over_steps(step: tirx.PrimFunc, recurrence: Recurrence) -> tirx.PrimFunc:
          region: for t: phases on xs[t], state[t % 2], w, state[(t + 1) % 2]; barrier
          last = state[steps % 2]
     """
-    loop = _Loop(step, recurrence)
+    loop = _Loop(step, recurrence, waits)
     kept = {key: value for key, value in step.attrs.items() if key == "target"}
     root = s_tir.SBlock([], [], [], "root", loop.body())
     func = tirx.PrimFunc(loop.params, s_tir.SBlockRealize([], tirx.IntImm("bool", 1), root))
@@ -37,8 +39,9 @@ def over_steps(step: tirx.PrimFunc, recurrence: Recurrence) -> tirx.PrimFunc:
 class _Loop:
     """The parameters of the kernel, and where each view of a step's parameters lies in them."""
 
-    def __init__(self, step: tirx.PrimFunc, recurrence: Recurrence) -> None:
+    def __init__(self, step: tirx.PrimFunc, recurrence: Recurrence, waits: bool) -> None:
         self._recurrence, self._at = recurrence, tirx.Var("step", INDEX)
+        self._waits = waits
         self._declared: list[tirx.Stmt] = []
         self._before: list[tirx.Stmt] = []
         self._behind: list[tirx.Stmt] = []
@@ -67,7 +70,7 @@ class _Loop:
         declared = [s for s in self._statements if self._is_declaration(s)]
         rest = [s for s in self._statements if not self._is_declaration(s)]
         kept = [s for s in declared if self._viewed(s) is None or self._stays(s)]
-        steps = _in_region(rest, self._over)
+        steps = _in_region(rest, self._over) if self._waits else _in_tasks(rest, self._over)
         return sequence([*kept, *self._declared, *self._before, steps, *self._behind])
 
     def _over(self, body: tirx.Stmt) -> tirx.Stmt:
@@ -162,6 +165,12 @@ def _in_region(rest: list[tirx.Stmt], over: Callable[[tirx.Stmt], tirx.Stmt]) ->
     if isinstance(whole, tirx.For) and whole.kind == tirx.ForKind.PARALLEL:
         return _attr(_REGION, over(_attr(_BARRIER, whole)))
     return over(sequence(rest))
+
+
+def _in_tasks(rest: list[tirx.Stmt], over: Callable[[tirx.Stmt], tirx.Stmt]) -> tirx.Stmt:
+    """Return tasks that run all steps each, behind what a task begins with."""
+    (tasks,) = rest
+    return tirx.For(tasks.loop_var, tasks.min, tasks.extent, tasks.kind, over(tasks.body))
 
 
 def _attr(key: str, body: tirx.Stmt) -> tirx.Stmt:
