@@ -34,8 +34,15 @@ def entry_name(number: int) -> str:
 
 
 def joined(lowered: Sequence[tuple[ImportedModel, IRModule]]) -> Entries:
-    """Return models of the same weights as one. Equal weights and kernels are there once."""
-    pool, functions = _Weights(by_bytes=len(lowered) > 1), _Functions()
+    """Return models of the same weights as one. Equal weights and kernels are there once.
+
+    A model by itself stays as it is.
+    """
+    if len(lowered) == 1:
+        ((model, mod),) = lowered
+        count = len(model.weights) + len(model.prepared)
+        return Entries(mod, model.weights, model.prepared, (tuple(range(count)),))
+    pool, functions = _Weights(), _Functions()
     stored = [[pool.number(array) for array in model.weights] for model, _ in lowered]
     places = []
     for (model, mod), own in zip(lowered, stored, strict=True):
@@ -52,18 +59,15 @@ def joined(lowered: Sequence[tuple[ImportedModel, IRModule]]) -> Entries:
 
 @dataclass
 class _Weights:
-    """All weights, each once: by shape, type and bytes, or each by itself."""
+    """All weights, each once: by shape, type and bytes."""
 
-    by_bytes: bool
     arrays: list[np.ndarray] = field(default_factory=list)
     prepared: list[Prepared] = field(default_factory=list)
     _numbers: dict[tuple, int] = field(default_factory=dict)
 
     def number(self, array: np.ndarray) -> int:
-        key: tuple = (len(self.arrays),)
-        if self.by_bytes:
-            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-            key = (array.shape, str(array.dtype), hashlib.sha256(data).digest())
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        key = (array.shape, str(array.dtype), hashlib.sha256(data).digest())
         if key not in self._numbers:
             self._numbers[key] = len(self.arrays)
             self.arrays.append(array)

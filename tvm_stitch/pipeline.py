@@ -138,14 +138,14 @@ def relax_pipeline() -> Pass:
         target = Target.current(allow_none=False)
         layout = [("", PointwiseProducts()), ("", ChannelsLast()), ("", PackWeights())]
         fuse = _fuse("stitch", StitchOps(), ApplyStitchSchedules())
-        steps = [step for _, step in (*layout, *_legalize(RollLoops()), *fuse)]
+        steps = [step for _, step in (*layout, *_legalize(), *fuse)]
         mod = Sequential([*steps, DropAlignment()])(mod)
         return relax.get_default_pipeline(target)(mod)
 
     return pipeline
 
 
-def _legalize(roll: RollLoops) -> list[Step]:
+def _legalize(roll: RollLoops | None = None) -> list[Step]:
     return [
         # Sorts and scans have no legalisation; left to TVM's pipeline, nothing here would see them.
         ("WidenSorts", WidenSorts()),
@@ -155,7 +155,7 @@ def _legalize(roll: RollLoops) -> list[Step]:
         ("LegalizeOps", NamedLegalize()),
         ("FoldSmallConstants", FoldSmallConstants()),
         ("DropFolded", relax.transform.DeadCodeElimination()),
-        ("RollLoops", roll),
+        ("RollLoops", roll or RollLoops()),
         ("AnnotateTIROpPattern", relax.transform.AnnotateTIROpPattern()),
     ]
 

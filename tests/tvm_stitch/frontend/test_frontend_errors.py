@@ -87,18 +87,12 @@ def looping(count: int, takes: int = 3, inner: onnx.NodeProto | None = None) -> 
 def looped(node: onnx.NodeProto) -> onnx.ModelProto:
     copy = helper.make_node("Identity", ["x"], ["s"])
     last = helper.make_node("Identity", ["r"], ["y"])
-    counts = {f"n{count}": np.array(count) for count in (3, 1000, 5000)}
+    counts = {f"n{count}": np.array(count) for count in (3, 1000)}
     return model([copy, node, last], {"x": (FLOAT, [3])}, {"y": (FLOAT, [3])}, counts)
 
 
-# A thousand bodies of a thousand.
-NESTED = looped(looping(1000, inner=looping(1000)))
-LONG = model(
-    [helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=2)],
-    {"x": (FLOAT, [5000, 1, 2])},
-    {"y": (FLOAT, None)},
-    {"w": array(1, 2, 2), "r": array(1, 2, 2)},
-)
+# A thousand bodies of a thousand, which hold loops of three that are written out.
+NESTED = looped(looping(1000, inner=looping(1000, inner=looping(3))))
 SPECTRUM = model(
     [helper.make_node("DFT", ["x"], ["y"])],
     {"x": (FLOAT, [1, 100_000, 1])},
@@ -118,10 +112,8 @@ SPECTRUM = model(
         pytest.param(N4, {"x": ("batch", 4)}, ["a name is bound when"], id="symbol"),
         pytest.param(N4, {"x": (-1, 4)}, ["-1 is no extent"], id="negative"),
         pytest.param(UNKNOWN, None, ["Nope", "d.Zip"], id="unknown-ops"),
-        pytest.param(looped(looping(5000)), None, ["5000 steps"], id="long-loop"),
         pytest.param(looped(looping(3, 4)), None, ["4 inputs but 3"], id="other-body"),
         pytest.param(NESTED, None, ["more than 100000 nodes"], id="nested-loops"),
-        pytest.param(LONG, None, ["more than 1024 steps"], id="long-layer"),
         pytest.param(SPECTRUM, None, ["DFT"], id="long-spectrum"),
         pytest.param(negate(opset=5), None, ["opset 5"], id="old-opset"),
         pytest.param(TO_COMPLEX, None, ["Cast", "complex128"], id="cast-to-complex"),

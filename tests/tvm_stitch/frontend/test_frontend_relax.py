@@ -63,7 +63,7 @@ def test_symbolic_extents_are_bound():
         pytest.param({"z": (1,)}, "no such input", id="name"),
         pytest.param({"x": (1, 2, 3)}, "3 axes, not 2", id="rank"),
         pytest.param({"x": (3, 4), "y": (5, 4)}, "5 contradicts n", id="contradiction"),
-        pytest.param({"x": ("n", 4)}, "reserved", id="symbol"),
+        pytest.param({"x": ("n", 4)}, "a name is bound", id="symbol"),
     ],
 )
 def test_refuses_shapes_that_do_not_fit(shapes, words):
