@@ -43,7 +43,10 @@ def main() -> None:
         print(json.dumps(_child(args)))
         return
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
-    record = {"command": "python scripts/bench_lengths.py", "commit": described_commit()}
+    record = {
+        "command": " ".join(["python scripts/bench_lengths.py", *sys.argv[1:]]),
+        "commit": described_commit(),
+    }
     record |= {"mcpu": targets.machine().mcpu, "seed": seed, "layers": args.layers}
     with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
         for name in BACKENDS:
@@ -61,6 +64,9 @@ def main() -> None:
 
 def _child(args: argparse.Namespace) -> dict:
     import torch
+    from wild import torchvision_ops
+
+    torchvision_ops.declare()
     from transformers import DistilBertConfig, DistilBertForSequenceClassification
 
     torch.set_num_threads(args.threads)
@@ -73,7 +79,9 @@ def _child(args: argparse.Namespace) -> dict:
     run = model
     if args.child == "ours":
         options = {"threads": args.threads, "cache": str(args.cache), "strict": True}
-        run = torch.compile(model, backend="tvm_stitch", options=options)
+        from tvm_stitch.torch import backend
+
+        run = torch.compile(model, backend=backend, options=options)
     elif args.child == "inductor":
         run = torch.compile(model)
     worst, order = 0.0, rng.sample(lengths, LENGTHS)
