@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
+from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
 
 INTEGERS = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
 FLOATS = ("float4_e2m1fn", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
@@ -69,7 +69,7 @@ def widen_narrow(graph: Graph) -> None:
             graph.narrow[name] = known.dtype.name
             graph.constants[name] = array.astype(known.wide)
     for node in graph.nodes:
-        if node.op_type == "CastLike" and node.input[1] in graph.narrow:
+        if node.op_type == "CastLike" and has_input(node, 1) and node.input[1] in graph.narrow:
             _cast_to(node, np.dtype(getattr(ml_dtypes, graph.narrow[node.input[1]])))
 
 
