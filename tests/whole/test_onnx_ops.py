@@ -10,7 +10,7 @@ from support.onnx_ops.chain import OPERATORS, random_chain
 from support.onnx_ops.compared import check
 from support.onnx_ops.draw import Draw
 
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @SETTINGS
