@@ -7,7 +7,6 @@ import pytest
 from support.frontend import recurrent, widened
 from support.frontend.case import check_case
 
-
 # Of recurrent layers written out a third: tests/relay_passes/recurrence has all of them, as loops.
 CASES = [*recurrent.CASES[::3], *widened.CASES]
 
