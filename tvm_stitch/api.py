@@ -16,6 +16,7 @@ from tir_schedules.kernel_ir.stage import Kernel
 from tvm_stitch import pipeline
 from tvm_stitch.build import Request, build, legalizing, lower, reading_log, understand
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend import is_torch_module
 from tvm_stitch.frontend.shape_sets import Shapes, shape_sets
 from tvm_stitch.reports.advice import Advice
 from tvm_stitch.reports.report import Report
@@ -114,7 +115,7 @@ def compile(
 
 def _exported(model: Any, inputs: Sequence[Any]) -> Any:
     """Return a torch.nn.Module as an ExportedProgram. Raises: StitchError for anything else."""
-    if all(kind.__module__ != "torch.nn.modules.module" for kind in type(model).__mro__):
+    if not is_torch_module(model):
         rule = "only a torch.nn.Module takes example inputs"
         raise StitchError(f"a {type(model).__name__}", rule, "leave them out")
     from tvm_stitch.frontend.torch_import import exported

@@ -220,9 +220,8 @@ def build(*several: Lowered) -> Model | ShapedModel:
     names = [entry_name(number) for number in range(len(several))]
     places = dict(zip(names, entries.places, strict=True))
     mod = fetch_weights(entries.mod, DEVICE_WEIGHTS if arch else WEIGHTS, places)
-    metas = [_meta(each, mod, name) for each, name in zip(several, names, strict=True)]
     count = len(entries.weights) + len(entries.prepared)
-    metas = [dataclasses.replace(meta, weights=count) for meta in metas]
+    metas = [_meta(each, mod, name, count) for each, name in zip(several, names, strict=True)]
     meta = dataclasses.replace(metas[0], others=tuple(metas[1:]))
     passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched())
     with burning(lowered.fuel), machine_code(arch), lowered.target:
@@ -230,7 +229,7 @@ def build(*several: Lowered) -> Model | ShapedModel:
     return library.from_executable(executable, meta, entries.weights, entries.prepared)
 
 
-def _meta(lowered: Lowered, mod: IRModule, entry: str) -> Meta:
+def _meta(lowered: Lowered, mod: IRModule, entry: str, weights: int) -> Meta:
     imported, target = lowered.imported, lowered.target
     arch = gpu_arch(target)
     host = target.host if arch else target
@@ -246,7 +245,7 @@ def _meta(lowered: Lowered, mod: IRModule, entry: str) -> Meta:
         cpu_features=tuple(cpu_features.required(llvm_features(host))),
         tvm_version=tvm.__version__,
         report=json.loads(lowered.report.to_json()),
-        weights=0,
+        weights=weights,
         new_outputs=makes_new_outputs(mod, entry),
         arch=arch,
         narrow=imported.narrow,

@@ -24,10 +24,6 @@ class Loop:
     fixed: tuple[relax.Var, ...]
 
     @property
-    def name(self) -> str:
-        return marker_of(self.end.value).loop
-
-    @property
     def steps(self) -> int:
         return marker_of(self.end.value).number
 

@@ -40,7 +40,7 @@ def recurrent(
     plan = _planned(kernel, states, inside)
     if isinstance(plan, str):
         return plan
-    waits = not keeps_rows(plan, states)
+    waits = not (plan.parallel and keeps_rows(plan, states))
     return over_steps(template.emit_plan(plan, step), recurrence, waits)
 
 

@@ -14,7 +14,7 @@ from tvm_stitch.frontend.model import ImportedModel, TensorSpec
 from tvm_stitch.frontend.onnx_import import import_onnx
 from tvm_stitch.frontend.relax_import import import_relax
 
-__all__ = ["ImportedModel", "TensorSpec", "import_model"]
+__all__ = ["ImportedModel", "TensorSpec", "import_model", "is_torch_module"]
 
 
 def import_model(
@@ -41,7 +41,7 @@ def import_model(
         from tvm_stitch.frontend.torch_import import import_torch
 
         return import_torch(model, shapes)
-    if any(kind.__module__ == "torch.nn.modules.module" for kind in type(model).__mro__):
+    if is_torch_module(model):
         rule, remedy = "a module by itself has no graph", "give example_inputs=, or export it"
         raise StitchError(f"module {type(model).__name__}", rule, remedy)
     raise StitchError(
@@ -50,6 +50,11 @@ def import_model(
         "give a path to an ONNX file, an onnx.ModelProto, a torch.export.ExportedProgram or an "
         "IRModule",
     )
+
+
+def is_torch_module(model: object) -> bool:
+    """Recognise a torch.nn.Module by its class's bases, without importing torch."""
+    return any(kind.__module__ == "torch.nn.modules.module" for kind in type(model).__mro__)
 
 
 def _is_exported_program(model: object) -> bool:

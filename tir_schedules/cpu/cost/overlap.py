@@ -18,8 +18,8 @@ class Overlap:
     KiB).
 
     A state that goes from step to step within a kernel has lines that other cores have read: each
-    takes `exchanged_line_ns` to be written again (`bench_recurrent.py` on an EPYC: 70 to 350 ns, of
-    8 rows of 256 columns 14 us a step).
+    takes `exchanged_line_ns` to be written again (by hand, loops planned both ways on a Zen 5 EPYC:
+    70 to 350 ns a line; no script has it yet).
 
     A parallel region takes `region_ns` where a profile was made with one CPU.
     """

@@ -33,10 +33,15 @@ def unrolled_scan(graph: Graph, node: onnx.NodeProto) -> list | None:
     axes = [a % len(s) for a, s in zip(attrs.get("scan_input_axes", [0] * count), shapes,
                                        strict=True)]  # fmt: skip
     turned = attrs.get("scan_input_directions", [0] * count)
-    steps = shapes[0][axes[0]]
+    lengths = {shape[axis] for shape, axis in zip(shapes, axes, strict=True)}
+    if len(lengths) > 1:
+        rule = f"its inputs have {', '.join(map(str, sorted(lengths)))} steps"
+        raise StitchError(where, rule, "scan inputs of one length")
+    (steps,) = lengths
     scans = [Scanned(*each) for each in zip(scanned, axes, map(bool, turned), strict=True)]
     lines_turned = [bool(back) for back in attrs.get("scan_output_directions", [])]
-    lines_turned += [False] * (len(body.output) - states - len(lines_turned))
+    count_lines = len(body.output) - states
+    lines_turned = [*lines_turned, *[False] * count_lines][:count_lines]
     one = rolled(graph, node, body, [], node.input[:states], scans, steps, lines_turned)
     if one is not None:
         return one.nodes + _put_stacks(build, node, attrs, one)

@@ -22,6 +22,9 @@ OPERATORS: dict[str, Operator] = {
     **movement.OPERATORS,
     **products.OPERATORS,
 }
+# What the evaluator raises for what it does not run.
+_NOT_RUN = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError,
+            ValueError, onnx.checker.ValidationError)  # fmt: skip
 # Of PyTorch's ranks for images: channels, and an axis or three.
 _IMAGES = {"Conv", "ConvTranspose", "AveragePool", "MaxPool", "LpPool", "Resize", "LRN",
            "GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization"}  # fmt: skip
@@ -52,9 +55,12 @@ class Chain:
         return self.model.SerializeToString()
 
 
-def random_chain(seed: int) -> Chain:
-    """Return the chain of a seed. Raises: ValueError if no operator could be drawn."""
-    return _Chain(Draw(seed)).made()
+def random_chain(seed: int, first: str | None = None) -> Chain:
+    """Return the chain of a seed, from the operator `first` on if that suits what is drawn.
+
+    Raises: ValueError if no operator could be drawn.
+    """
+    return _Chain(Draw(seed)).made(first)
 
 
 def reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -73,17 +79,17 @@ class _Chain:
         self._outputs: list[str] = []
         self._arrays: dict[str, np.ndarray] = {}
 
-    def made(self) -> Chain:
+    def made(self, wanted: str | None) -> Chain:
         draw = self._draw
         name = draw.choice(sorted(OPERATORS))
+        name = wanted or name
         first = OPERATORS[name]
         least = max(first.least_rank, 0)
         shape = draw.shape(3, 5) if name in _IMAGES else draw.shape(least, max(least, 5))
         value, exact = "x", True
         self._feeds["x"] = self._arrays["x"] = draw.array(shape, draw.choice(first.dtypes))
         for number in range(draw.randint(1, MOST_NODES)):
-            wanted = first if number == 0 else None
-            found = self._next(value, exact, wanted)
+            found = self._next(value, exact, first if number == 0 else None)
             if found is None:
                 break
             value, exact = found
@@ -127,7 +133,7 @@ class _Chain:
         alone = _model_of([proto], arrays, outputs, {})
         try:
             made = reference(alone, arrays)
-        except Exception:  # the evaluator's own limits: any error is that it does not run this
+        except _NOT_RUN:
             return None
         if any(
             _differs(value, array) for value, array in zip(alone.graph.output, made, strict=True)
@@ -147,9 +153,13 @@ class _Chain:
 def _differs(value: onnx.ValueInfoProto, array: np.ndarray) -> bool:
     """Return whether an array has not the type that was inferred."""
     kind = value.type.tensor_type
-    known = tuple(dim.dim_value for dim in kind.shape.dim)
-    dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
-    return kind.HasField("shape") and (known != array.shape or kind.elem_type != dtype)
+    if not kind.HasField("shape"):
+        return False
+    known = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim]
+    if len(known) != array.ndim or kind.elem_type != helper.np_dtype_to_tensor_dtype(array.dtype):
+        return True
+    pairs = zip(known, array.shape, strict=True)
+    return any(extent is not None and extent != found for extent, found in pairs)
 
 
 def _model_of(nodes, feeds, outputs, constants) -> onnx.ModelProto:

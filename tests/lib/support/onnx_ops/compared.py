@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnxruntime
 import tvm
+from onnxruntime.capi import onnxruntime_pybind11_state as errors
 from tvm import relax
 
 from tvm_stitch import pipeline, targets
@@ -19,6 +20,13 @@ BOUND = 1e-5
 HALF_BOUND = 4e-3
 NOISE = 8  # times what a unit in the last place of an input does
 LANES = 3
+REFUSED_BY_RUNTIME = (
+    errors.Fail,
+    errors.InvalidArgument,
+    errors.InvalidGraph,
+    errors.NotImplemented,
+    errors.RuntimeException,
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ def _by_runtime(chain: Chain) -> list[np.ndarray] | None:
     try:
         session = onnxruntime.InferenceSession(chain.bytes, options)
         return session.run(None, chain.feeds)
-    except Exception:  # its exceptions have no common class of their own
+    except REFUSED_BY_RUNTIME:
         return None
 
 

@@ -135,3 +135,32 @@ def test_steps_that_sort_are_written_out_and_said_so():
     )
     assert report.unrolled
     assert "loop written out" in str(report)
+
+
+def test_inputs_of_different_lengths_are_refused():
+    body = helper.make_graph(
+        [helper.make_node("Add", ["x", "z"], ["y"])],
+        "body",
+        [info("x", [WIDTH]), info("z", [WIDTH])],
+        [info("y", [WIDTH])],
+    )
+    node = helper.make_node("Scan", ["xs", "zs"], ["ys"], body=body, num_scan_inputs=2)
+    made = model(
+        [node],
+        [info("xs", [6, WIDTH]), info("zs", [5, WIDTH])],
+        [onnx.ValueInfoProto(name="ys")],
+    )
+    with pytest.raises(tvm_stitch.StitchError, match=r"steps|do not fit") as caught:
+        tvm_stitch.compile(made)
+    assert "\n" not in str(caught.value)
+
+
+def test_more_directions_than_outputs_are_left():
+    made, feeds = scan(np.random.default_rng(), 5)
+    (node,) = made.graph.node
+    (turned,) = (a for a in node.attribute if a.name == "scan_output_directions")
+    turned.ints.extend([1, 0, 1])
+    got = tvm_stitch.compile(made).run(feeds)
+    del turned.ints[1:]
+    for name, array in tvm_stitch.compile(made).run(feeds).items():
+        np.testing.assert_array_equal(got[name], array)
