@@ -33,11 +33,7 @@ def unrolled_scan(graph: Graph, node: onnx.NodeProto) -> list | None:
     axes = [a % len(s) for a, s in zip(attrs.get("scan_input_axes", [0] * count), shapes,
                                        strict=True)]  # fmt: skip
     turned = attrs.get("scan_input_directions", [0] * count)
-    lengths = {shape[axis] for shape, axis in zip(shapes, axes, strict=True)}
-    if len(lengths) > 1:
-        rule = f"its inputs have {', '.join(map(str, sorted(lengths)))} steps"
-        raise StitchError(where, rule, "scan inputs of one length")
-    (steps,) = lengths
+    steps = shapes[0][axes[0]]  # and of all: ONNX's inference refuses others
     scans = [Scanned(*each) for each in zip(scanned, axes, map(bool, turned), strict=True)]
     lines_turned = [bool(back) for back in attrs.get("scan_output_directions", [])]
     count_lines = len(body.output) - states

@@ -37,7 +37,8 @@ AXIS_OF_FIRST = {"ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Gather", 
                  "Hardmax", "LayerNormalization", "LogSoftmax", "LpNormalization", "OneHot",
                  "RMSNormalization", "Scatter", "ScatterElements", "Softmax", "Split",
                  "TopK"}  # fmt: skip
-AXIS_BEHIND = {"Flatten", "OneHot"}  # those that may count an axis more
+AXIS_BEHIND = {"Flatten"}  # those that may count an axis more
+AXIS_OF_RESULT = {"OneHot"}  # those whose axis is of the result, which has one more
 POOLS = ("AveragePool", "LpPool", "MaxPool")
 WINDOWED = {"Conv", "ConvTranspose", "MaxUnpool", *POOLS}
 # Inputs that are lists of numbers, of which ONNX's inference does not see to it.
@@ -96,7 +97,8 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
         return
     axis = attrs.get("axis") if node.op_type in AXIS_OF_FIRST else _scanned(graph, node)
     if axis is not None:
-        _check_axis(axis, max(rank, 1), node.op_type in AXIS_BEHIND, given)
+        axes = max(rank, 1) + (node.op_type in AXIS_OF_RESULT)
+        _check_axis(axis, axes, node.op_type in AXIS_BEHIND, given)
     if not 0 <= attrs.get("batch_dims", 0) < max(rank, 1):
         raise StitchError(given, f"batch_dims {attrs['batch_dims']} is outside 0 to {rank}", AGAIN)
     if node.op_type == "LpNormalization" and attrs.get("p", 2) not in (1, 2):

@@ -150,7 +150,7 @@ def test_inputs_of_different_lengths_are_refused():
         [info("xs", [6, WIDTH]), info("zs", [5, WIDTH])],
         [onnx.ValueInfoProto(name="ys")],
     )
-    with pytest.raises(tvm_stitch.StitchError, match=r"steps|do not fit") as caught:
+    with pytest.raises(tvm_stitch.StitchError, match="do not fit") as caught:
         tvm_stitch.compile(made)
     assert "\n" not in str(caught.value)
 
