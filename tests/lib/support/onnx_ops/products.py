@@ -57,6 +57,8 @@ def _dilated(draw: Draw, x: np.ndarray, attrs: dict) -> dict:
 def _conv(draw: Draw, x: np.ndarray, op: str) -> Node | None:
     channels, attrs = x.shape[1], _dilated(draw, x, _window(draw, x))
     groups = draw.choice([n for n in {1, channels} if channels % n == 0])
+    # Groups of a transposed one the evaluator computes otherwise than PyTorch, ORT lacks in 3-D.
+    groups = groups if op == "Conv" else 1
     attrs["group"] = groups
     outs = groups * draw.choice([1, 2, 8])
     first = (outs, channels // groups) if op == "Conv" else (channels, outs // groups)
