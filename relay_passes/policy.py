@@ -101,11 +101,22 @@ class LayoutPolicy:
 
 
 @dataclass(frozen=True)
+class LoopPolicy:
+    """When loops that no kernel runs are written out.
+
+    Of more than `written` steps, all operators of each, passes take minutes: such are refused.
+    """
+
+    written: int = 1024
+
+
+@dataclass(frozen=True)
 class Policy:
     """All that graph passes choose by."""
 
     fusion: FusionPolicy = field(default_factory=FusionPolicy)
     layout: LayoutPolicy = field(default_factory=LayoutPolicy)
+    loops: LoopPolicy = field(default_factory=LoopPolicy)
 
 
 POLICY = Policy()

@@ -12,6 +12,7 @@ from .rewrites.legalize.named_legalize import NamedLegalize
 from .rewrites.log_of_sums import LogOfSums
 from .rewrites.pack_weights import PackWeights
 from .rewrites.pointwise import PointwiseProducts
+from .rewrites.sort_rows import SortRows
 from .rewrites.widen_sorts import WidenSorts
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "PointwiseProducts",
     "RollLoops",
     "Sequential",
+    "SortRows",
     "StitchOps",
     "WidenSorts",
 ]

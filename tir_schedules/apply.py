@@ -79,7 +79,7 @@ class ApplyStitchSchedules:
                 found = None if source is None or is_out() else source.scheduled(func, device)
                 if found is not None:
                     self.decided[name] = found
-                scheduled = by.fallback(func if found is None else found.decisions)
+                scheduled = by.fallback(func if found is None else found.decisions, device)
             else:
                 spend("schedule", name)
                 self.plans[name] = plan

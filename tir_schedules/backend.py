@@ -20,6 +20,7 @@ from .device.profile import Profile
 from .kernel_ir.expr import Tensor
 from .kernel_ir.stage import Kernel, Stage
 from .recurrence import Recurrence
+from .sorting import Sort
 
 
 class Plan(Protocol):
@@ -136,13 +137,16 @@ class Backend(Protocol):
     ) -> tirx.PrimFunc:
         """Return the scheduled PrimFunc of a plan for `func`, results `over` operands."""
 
-    def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+    def fallback(self, func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc:
         """Return what the template declines, kept inside its buffers."""
 
     def recurrent(
         self, step: tirx.PrimFunc, recurrence: Recurrence, device: Device
     ) -> tirx.PrimFunc | str:
         """Return the scheduled kernel that runs all steps of a loop, or why there is none."""
+
+    def sort(self, sort: Sort, device: Device) -> tirx.PrimFunc | str:
+        """Return the scheduled kernel of a sort, of its operand and results, or why it has none."""
 
     def launches(self, scheduled: tirx.PrimFunc) -> int:
         """Return how many kernels of the device a scheduled PrimFunc is."""

@@ -10,9 +10,6 @@ from tvm import ir, tirx
 
 from .tensor_ir.numbers import INDEX
 
-# Of a scheduled loop: what it computes in plain loops, a PrimFunc as TVM's JSON: scripts show no
-# functions within attributes.
-_REFERENCE = "tvm_stitch.reference"
 Kind = Literal["each", "carry", "fixed", "next", "stack"]
 
 
@@ -49,19 +46,6 @@ class Recurrence:
         """Return the positions of a step's parameters of a kind, by number."""
         found = [(at, role) for at, role in enumerate(self.roles) if role.kind == kind]
         return sorted(found, key=lambda pair: pair[1].index)
-
-
-def reference_of(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return the function that says what a scheduled loop computes; any other function itself."""
-    text = func.attrs.get(_REFERENCE) if func.attrs else None
-    return func if text is None else ir.load_json(str(text))
-
-
-def with_reference(
-    scheduled: tirx.PrimFunc, step: tirx.PrimFunc, recurrence: Recurrence
-) -> tirx.PrimFunc:
-    """Return a scheduled loop that knows what it computes."""
-    return scheduled.with_attr(_REFERENCE, ir.save_json(serial_steps(step, recurrence)))
 
 
 def serial_steps(step: tirx.PrimFunc, recurrence: Recurrence) -> tirx.PrimFunc:

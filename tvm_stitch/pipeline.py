@@ -29,11 +29,13 @@ from relay_passes.transform import (
     PlanMemory,
     PointwiseProducts,
     RollLoops,
+    SortRows,
     StitchOps,
     WidenSorts,
 )
 from tir_schedules import ApplyStitchSchedules, DropAlignment
 from tir_schedules.backend import device_of
+from tir_schedules.device import Device
 from tir_schedules.device.profile import Profile
 from tir_schedules.fuel import spend, unnoted
 from tvm_stitch.lowered_report import build_report
@@ -68,7 +70,7 @@ def lower(
     schedule = ApplyStitchSchedules(device)
     overwrite = OverwriteOperands(schedule)
     roll = RollLoops(device)
-    legalize, fuse = _legalize(roll), _fuse(fusion, stitch, schedule, apart)
+    legalize, fuse = _legalize(device, roll), _fuse(fusion, stitch, schedule, apart)
     with target:
         legalized = run.run(legalize, mod)
         mod = run.run([*fuse, ("OverwriteOperands", overwrite)], legalized)
@@ -121,7 +123,7 @@ def planned(
     device = device_of(target, threads, profile)
     stitch = StitchOps(device, policy=policy)
     with target:
-        Steps().run([*_legalize(RollLoops(device)), ("StitchOps", stitch)], mod)
+        Steps().run([*_legalize(device), ("StitchOps", stitch)], mod)
     return stitch.graphs
 
 
@@ -145,8 +147,9 @@ def relax_pipeline() -> Pass:
     return pipeline
 
 
-def _legalize(roll: RollLoops | None = None) -> list[Step]:
+def _legalize(device: Device | None = None, roll: RollLoops | None = None) -> list[Step]:
     return [
+        ("SortRows", SortRows(device)),
         # Sorts and scans have no legalisation; left to TVM's pipeline, nothing here would see them.
         ("WidenSorts", WidenSorts()),
         ("LogOfSums", LogOfSums()),
@@ -155,7 +158,7 @@ def _legalize(roll: RollLoops | None = None) -> list[Step]:
         ("LegalizeOps", NamedLegalize()),
         ("FoldSmallConstants", FoldSmallConstants()),
         ("DropFolded", relax.transform.DeadCodeElimination()),
-        ("RollLoops", roll or RollLoops()),
+        ("RollLoops", roll or RollLoops(device)),
         ("AnnotateTIROpPattern", relax.transform.AnnotateTIROpPattern()),
     ]
 

@@ -15,13 +15,15 @@ from tir_schedules.apply import OPAQUE_PATTERN
 from tir_schedules.backend import backend, current_device
 from tir_schedules.device import Device
 from tir_schedules.fuel import spend
-from tir_schedules.recurrence import with_reference
+from tir_schedules.recurrence import serial_steps
+from tir_schedules.reference import with_reference
 
 from ..graph.graph_functions import graph_functions
+from ..policy import POLICY, LoopPolicy
 from ..rewrites.legalize.named_legalize import NotLegalized
 from .loops import Loop, first_loop, operands
 from .step import one_step
-from .unroll import MOST_STEPS, unrolled
+from .unroll import unrolled
 
 logger = logging.getLogger("tvm_stitch.loops")
 
@@ -39,8 +41,9 @@ class RollLoops:
     exception.
     """
 
-    def __init__(self, device: Device | None = None) -> None:
+    def __init__(self, device: Device | None = None, policy: LoopPolicy = POLICY.loops) -> None:
         self._device = device
+        self._policy = policy
         self.unrolled: dict[str, str] = {}
         self.refusal: NotLegalized | None = None
 
@@ -65,8 +68,8 @@ class RollLoops:
         if isinstance(kernel, str):
             self.unrolled[name] = kernel
             logger.debug("%s: written out: %s", name, kernel)
-            if loop.steps > MOST_STEPS:
-                reason = f"it has {loop.steps} steps, more than {MOST_STEPS}, and {kernel}"
+            if loop.steps > (most := self._policy.written):
+                reason = f"it has {loop.steps} steps, more than {most}, and {kernel}"
                 self.refusal = NotLegalized("loop", name, reason)
                 raise self.refusal
         replacer = _Replacer(mod, loop, kernel)
@@ -105,7 +108,7 @@ def _kernel(mod: IRModule, loop: Loop, device: Device | None) -> _Kernel | str:
     if not spend("roll_loops", loop.end.var.name):
         return "no fuel is left"
     marked = made.with_attrs({"tirx.is_scheduled": True, "op_pattern": OPAQUE_PATTERN})
-    marked = with_reference(marked, step.func, step.recurrence)
+    marked = with_reference(marked, serial_steps(step.func, step.recurrence))
     return _Kernel(f"loop_{loop.steps}_{step.name}", marked, step.fixed)
 
 

@@ -9,7 +9,6 @@ from tvm import relax, te, topi
 from .loops import Loop, operands
 from .step import substituted
 
-MOST_STEPS = 1024  # each is all operators of a step
 _MOST_AT_ONCE = 64  # topi nests a choice for each part of a concatenation
 
 

@@ -87,7 +87,7 @@ FLOORS = {
         "cpu.facts.products", "cpu.legal", "cpu.emit.arithmetic", "cpu.emit.access", "cpu.emit",
         "cpu.emit.attention", "cpu.cost", "cpu.decide.products", "cpu.decide.tiles",
         "cpu.decide.traffic",
-        "cpu.decide.attention", "cpu.decide", "cpu.accept", "cpu.tuning", "cpu",
+        "cpu.decide.attention", "cpu.decide", "cpu.accept", "cpu.tuning", "cpu.sorting", "cpu",
         "cuda.plan", "cuda.facts", "cuda.legal", "cuda.emit", "cuda.cost", "cuda.decide", "cuda",
     ],
     "relay_passes": [

@@ -57,5 +57,6 @@ def test_a_target_without_a_backend_is_left_alone():
 def test_the_backend_of_a_device_is_that_of_its_target():
     target = Target("llvm")
     found = tir_schedules.backend(target)
-    assert tir_schedules.backend(found.device(target)) is found
-    assert isinstance(found.fallback(tirx.PrimFunc([], tirx.Evaluate(0))), tirx.PrimFunc)
+    device = found.device(target)
+    assert tir_schedules.backend(device) is found
+    assert isinstance(found.fallback(tirx.PrimFunc([], tirx.Evaluate(0)), device), tirx.PrimFunc)

@@ -15,12 +15,14 @@ from ..device import CpuDevice
 from ..device.profile import Profile
 from ..fallback.alignment import drop_alignment
 from ..fallback.bounded import bounded
+from ..fallback.shared_out import shared_out
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.parse import read
 from ..kernel_ir.stage import Kernel, Stage
 from ..recurrence import Recurrence
+from ..sorting import Sort
 from . import template
-from .accept.acceptance import MAX_STAGES, accept, accepted_plan, slower
+from .accept.acceptance import accept, accepted_plan, slower
 from .accept.inspect import scalar_loops, untiled_products
 from .cost.core_transfer import fresh_ns, handover_ns
 from .cost.latency import arithmetic_ns, overlapped_ns
@@ -33,9 +35,11 @@ from .facts.memory.overwrite import refuse_overwrite
 from .facts.products.register_file import LANE_REGISTERS, most_rows
 from .facts.products.register_tile import lanes_of, panel_lanes
 from .facts.products.row_chains import row_chain
+from .facts.shapes import SHAPES
 from .plan.decisions import Decisions
 from .plan.kernel_plan import Plan
 from .recurrent import recurrent
+from .sorting.kernel import sort_kernel
 
 
 class CpuWeights:
@@ -89,7 +93,7 @@ class CpuBackend:
     """The stitch template of CPUs, and what surrounds it."""
 
     kind = "llvm"
-    most_stages = MAX_STAGES
+    most_stages = SHAPES.stages
     costs = CpuCosts()
     weights = CpuWeights()
 
@@ -118,13 +122,16 @@ class CpuBackend:
     ) -> tirx.PrimFunc:
         return template.emit_plan(plan, func, over)
 
-    def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
-        return drop_alignment(bounded(func))
+    def fallback(self, func: tirx.PrimFunc, device: CpuDevice) -> tirx.PrimFunc:
+        return shared_out(drop_alignment(bounded(func)), _least_points(device))
 
     def recurrent(
         self, step: tirx.PrimFunc, recurrence: Recurrence, device: CpuDevice
     ) -> tirx.PrimFunc | str:
         return recurrent(step, recurrence, device)
+
+    def sort(self, sort: Sort, device: CpuDevice) -> tirx.PrimFunc | str:
+        return sort_kernel(sort, device)
 
     def launches(self, scheduled: tirx.PrimFunc) -> int:
         return 1
@@ -145,6 +152,14 @@ class CpuBackend:
 
     def refuse_overwrite(self, plan: Plan, operand: Tensor, result: Tensor) -> str | None:
         return refuse_overwrite(plan, operand, result)
+
+
+def _least_points(device: CpuDevice) -> float:
+    """Return how many points of unplanned loops are worth a region."""
+    if device.threads == 1:
+        return math.inf
+    saved = SHAPES.point_ns * (1.0 - 1.0 / device.threads)
+    return device.profile.region(device.threads) / saved
 
 
 BACKEND = CpuBackend()

@@ -17,6 +17,7 @@ from ..kernel_ir.expr import Tensor
 from ..kernel_ir.parse import read
 from ..kernel_ir.stage import Kernel, Stage
 from ..recurrence import Recurrence
+from ..sorting import Sort
 from . import template
 from .cost.latency import estimate
 from .cost.unplanned import arithmetic_ns, kernel_ns, read_ns
@@ -84,13 +85,16 @@ class CudaBackend:
     ) -> tirx.PrimFunc:
         return template.emit_plan(plan, func, over)
 
-    def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+    def fallback(self, func: tirx.PrimFunc, device: CudaDevice) -> tirx.PrimFunc:
         return scheduled_by_tvm(func)
 
     def recurrent(
         self, step: tirx.PrimFunc, recurrence: Recurrence, device: CudaDevice
     ) -> tirx.PrimFunc | str:
         return "blocks do not wait for each other within a launch"
+
+    def sort(self, sort: Sort, device: CudaDevice) -> tirx.PrimFunc | str:
+        return "TVM has sorts for GPUs"
 
     def launches(self, scheduled: tirx.PrimFunc) -> int:
         return launches_of(scheduled)

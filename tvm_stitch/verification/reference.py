@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import IRModule
 
-from tir_schedules.recurrence import reference_of
+from tir_schedules.reference import reference_of
 from tvm_stitch.verification.operators.ops import Arrays, Operators
 from tvm_stitch.verification.program import (
     Program,

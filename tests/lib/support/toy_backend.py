@@ -23,6 +23,7 @@ from tir_schedules.kernel_ir.expr import Tensor
 from tir_schedules.kernel_ir.parse import read_prim_func
 from tir_schedules.kernel_ir.stage import Kernel, Refusal, Stage
 from tir_schedules.recurrence import Recurrence
+from tir_schedules.sorting import Sort
 
 NS_A_BYTE, NS_A_POINT, NS_A_CALL = 0.1, 1.0, 1000.0
 
@@ -105,15 +106,18 @@ class SerialLoops:
         over: Mapping[int, Tensor] = MappingProxyType({}),
     ) -> tirx.PrimFunc:
         assert not over
-        return self.fallback(func)
+        return drop_alignment(bounded(func))
 
-    def fallback(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+    def fallback(self, func: tirx.PrimFunc, device: CpuDevice) -> tirx.PrimFunc:
         return drop_alignment(bounded(func))
 
     def recurrent(
         self, step: tirx.PrimFunc, recurrence: Recurrence, device: CpuDevice
     ) -> tirx.PrimFunc | str:
         return "toys write loops out"
+
+    def sort(self, sort: Sort, device: CpuDevice) -> tirx.PrimFunc | str:
+        return "toys leave sorts to TVM"
 
     def launches(self, scheduled: tirx.PrimFunc) -> int:
         return 1

@@ -7,6 +7,7 @@ from ...kernel_ir.expr import Tensor
 from ...kernel_ir.stage import Kernel
 from ..cost.limits import tile_limit
 from ..decide.planner import plan_kernel
+from ..facts.shapes import SHAPES
 from ..plan.kernel_plan import Phase, Plan
 from .inspect import (
     guarded_windows,
@@ -17,8 +18,6 @@ from .inspect import (
     windows_of_products,
 )
 
-MAX_STAGES = 96
-
 
 def accept(kernel: Kernel, device: CpuDevice) -> str | None:
     """Return why the template would not stitch `kernel` into one kernel, or None if it would."""
@@ -27,8 +26,8 @@ def accept(kernel: Kernel, device: CpuDevice) -> str | None:
 
 def accepted_plan(kernel: Kernel, device: CpuDevice) -> tuple[str | None, Plan | None]:
     """Return `accept`'s answer and the plan it is about, None where there is no plan."""
-    if len(kernel.stages) > MAX_STAGES:
-        return f"{len(kernel.stages)} stages in one kernel, the limit is {MAX_STAGES}", None
+    if len(kernel.stages) > SHAPES.stages:
+        return f"{len(kernel.stages)} stages in one kernel, the limit is {SHAPES.stages}", None
     plan = plan_kernel(kernel, device)
     if isinstance(plan, str):
         return plan, None

@@ -29,14 +29,9 @@ from ..plan.forms import Form, forms
 from ..plan.kernel_plan import Phase, Plan
 from ..plan.memory import TO_L1, TO_L2
 from ..plan.record import decisions_of
+from .candidates import CANDIDATES
 from .planner import plan_reading
 from .settle import settled
-
-_LANES = tuple(1 << n for n in range(8))
-_ROWS = (2, 3, 4, 6, 8, 12, 14)
-_TASKS = (1, 2, 8, 64)
-_BLOCKS = (1, 2, 4, 8)  # register tiles of a tile of attention
-_ORDERS = 6  # of the loops of a nest
 
 
 def decision_space(reading: Reading, device: CpuDevice) -> DecisionSpace | str:
@@ -75,7 +70,7 @@ def _with(value: Any, candidates: Sequence[Any]) -> tuple[Any, ...]:
 
 def _of_plan(plan: Plan, decided: Decisions, path: str) -> Candidates:
     yield f"{path}parallel", (True, False)
-    yield f"{path}tasks", _TASKS
+    yield f"{path}tasks", CANDIDATES.tasks
     yield f"{path}streamed", ((), _streaming(plan))
     if decided.attention is not None:
         yield from _of_attention(plan, decided.attention, f"{path}attention.")
@@ -95,17 +90,18 @@ def _streaming(plan: Plan) -> tuple[int, ...]:
 
 def _of_attention(plan: Plan, decided: AttentionDecisions, path: str) -> Candidates:
     form = plan.streaming
-    yield f"{path}rows", (1, *_ROWS)
-    yield f"{path}blocks", _BLOCKS
-    yield f"{path}block_keys", [n * decided.lanes for n in (1, 2, 4, 8)]
-    yield f"{path}lanes", [n for n in _LANES if n <= form.attention.key.extent]
-    yield f"{path}column_lanes", [n for n in _LANES if n <= form.attention.column.extent]
+    yield f"{path}rows", (1, *CANDIDATES.rows)
+    yield f"{path}blocks", CANDIDATES.blocks
+    yield f"{path}block_keys", [n * decided.lanes for n in CANDIDATES.key_strips]
+    yield f"{path}lanes", _lanes(form.attention.key.extent)
+    yield f"{path}column_lanes", _lanes(form.attention.column.extent)
     yield f"{path}skips", (True, False)
 
 
 def _of_phase(phase: Phase, decided: PhaseDecisions, path: str) -> Candidates:
     yield f"{path}tile", _tiles(phase, decided)
-    yield f"{path}combine_lanes", [tuple(n for _ in decided.combine_lanes) for n in _LANES[:5]]
+    few = _lanes(CANDIDATES.few_lanes)
+    yield f"{path}combine_lanes", [tuple(n for _ in decided.combine_lanes) for n in few]
     yield f"{path}shared", ((),)
     yield f"{path}deinterleaved", ((),)
     for number, (group, each) in enumerate(zip(phase.groups, decided.nests, strict=True)):
@@ -113,16 +109,22 @@ def _of_phase(phase: Phase, decided: PhaseDecisions, path: str) -> Candidates:
         yield from _of_nest(each, f"{path}nests.{number}.", most)
 
 
+def _lanes(most: int) -> list[int]:
+    return [n for n in CANDIDATES.lanes if n <= most]
+
+
 def _tiles(phase: Phase, decided: PhaseDecisions) -> list[tuple[tuple[int, int], ...]]:
     """Return the orders of the axes that number tiles, and other chunks of each that is cut."""
     free = len(decided.tile) - decided.serial
     rest = decided.tile[free:]
-    found = [(*o, *rest) for o in itertools.islice(itertools.permutations(decided.tile[:free]), 6)]
+    orders = itertools.permutations(decided.tile[:free])
+    found = [(*order, *rest) for order in itertools.islice(orders, CANDIDATES.orders)]
+    chunks = [n for n in CANDIDATES.lanes if n >= CANDIDATES.wide_lanes]
     for at, (number, size) in enumerate(decided.tile):
         if not size:
             continue
         extent = phase.tile[at].extent
-        sizes = {size // 2, 2 * size, size + 1, extent, *_LANES[3:]}
+        sizes = {size // 2, 2 * size, size + 1, extent, *chunks}
         for other in sorted(n for n in sizes if 1 <= n <= extent):
             found.append((*decided.tile[:at], (number, other), *decided.tile[at + 1 :]))
     return found
@@ -135,9 +137,9 @@ def _of_nest(decided: NestDecisions, path: str, most_lanes: int) -> Candidates:
     yield f"{path}next_tile", ((),)
     yield f"{path}loops", _orders(decided.loops)
     yield f"{path}strip", range(len(decided.loops))
-    yield f"{path}lanes", [n for n in _LANES if n <= most_lanes]
+    yield f"{path}lanes", _lanes(most_lanes)
     if decided.form in (PRODUCT, WINDOW):
-        yield f"{path}rows", _ROWS
+        yield f"{path}rows", CANDIDATES.rows
     if decided.form == PRODUCT:
         yield f"{path}packed", (True, False)
 
@@ -151,13 +153,13 @@ def _of_points(decided: NestDecisions, path: str) -> Candidates:
 def _orders(loops: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return orders in which two neighbours change places."""
     found = []
-    for at in range(min(len(loops) - 1, _ORDERS)):
+    for at in range(min(len(loops) - 1, CANDIDATES.orders)):
         found.append((*loops[:at], loops[at + 1], loops[at], *loops[at + 2 :]))
     return found
 
 
 def _fetches(decided: tuple[FetchDecision, ...]) -> Iterator[tuple[FetchDecision, ...]]:
-    for factor in (2, 4):
+    for factor in CANDIDATES.fetched:
         yield tuple(replace(f, ahead=f.ahead * factor) for f in decided)
         yield tuple(replace(f, ahead=-(-f.ahead // factor)) for f in decided)
     for cache in (TO_L1, TO_L2):

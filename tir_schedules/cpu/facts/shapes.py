@@ -43,6 +43,10 @@ class ShapePolicy:
     channels 4 to 8 (Zen 4). Panels shorter than `panel_fetches` of what is asked for ahead stay in
     L1, and the next is fetched into L2 if it comes from memory: with 128 steps attention was 2 %
     slower otherwise, and 4 % without the next one.
+
+    A point of a loop that is not planned takes `point_ns` at least.
+
+    Kernels have up to `stages`: planning takes longer than more of them gain.
     """
 
     registers: int = 4
@@ -68,6 +72,8 @@ class ShapePolicy:
     uneven_chunks: int = 4096
     next_tile_steps: int = 4
     panel_fetches: int = 8
+    point_ns: float = 1.0
+    stages: int = 96
 
 
 SHAPES = ShapePolicy()

@@ -7,11 +7,10 @@ import onnx
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.expansions.rolled import Scanned, rolled
+from tvm_stitch.frontend.expansions.steps import STEPS
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
 from tvm_stitch.frontend.onnx_graph.instance import instance
-
-MOST_STEPS = 1024
 
 
 def unrolled_loop(graph: Graph, node: onnx.NodeProto) -> list | None:
@@ -25,8 +24,8 @@ def unrolled_loop(graph: Graph, node: onnx.NodeProto) -> list | None:
     build = Builder(graph, node)
     if (one := _rolled(graph, build, body, count)) is not None:
         return one
-    if count > MOST_STEPS:
-        rule = f"its {count} steps are more than {MOST_STEPS}"
+    if count > STEPS.written:
+        rule = f"its {count} steps are more than {STEPS.written}"
         raise StitchError(where, rule, "export without loops")
     state, made = list(node.input[2:]), []
     lines: list[list[str]] = [[] for _ in body.output[1 + len(state) :]]

@@ -9,13 +9,13 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from tvm_stitch.frontend.expansions.steps import STEPS
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, ValueType
 from tvm_stitch.frontend.onnx_graph.infer import type_proto, value_type
 from tvm_stitch.frontend.onnx_graph.instance import instance
 from tvm_stitch.frontend.onnx_graph.steps import StepBuilder
 
-_LEAST_STEPS = 4  # fewer are written out: what a step makes of its number is known then
 _SHOWN = 1024  # elements of constants that inference is shown
 
 
@@ -52,7 +52,7 @@ def rolled(
     The body takes what is `given` to every step, then states, then parts of what is scanned. The
     last it makes are states and what is stacked, some of that `backwards`.
     """
-    if steps < _LEAST_STEPS or any(map(_holds, body.node)):
+    if steps < STEPS.rolled or any(map(_holds, body.node)):
         return None
     kinds = [graph.type_of(name) for name in (*states, *(s.name for s in scanned), *given)]
     if any(kind is None or not kind.static for kind in kinds):

@@ -12,7 +12,7 @@ import numpy as np
 import tvm
 from tvm.ir import IRModule
 
-from tir_schedules.recurrence import reference_of
+from tir_schedules.reference import reference_of
 from tvm_stitch.runtime.buffers import view
 from tvm_stitch.runtime.dtypes import numpy_dtype
 from tvm_stitch.runtime.link import call_compiler

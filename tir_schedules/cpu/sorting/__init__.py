@@ -1,0 +1,1 @@
+"""Sorts and the largest of rows: kernels of their own, on all threads."""
