@@ -15,6 +15,7 @@ from support.frontend.case import FLOAT, INT64, model
 from support.models import relax_models as rm
 from support.toy_backend import SerialLoops
 from tir_schedules.backend import registered
+from tir_schedules.cpu.sorting import select
 
 X = np.random.default_rng(0).standard_normal((6, 50)).astype("f4")
 
@@ -65,11 +66,9 @@ def test_verify_finds_a_sort_that_is_wrong(monkeypatch):
     nodes = [helper.make_node("TopK", ["x", "k"], ["v", "i"], axis=1)]
     x = np.random.default_rng(0).standard_normal((3, 1000)).astype("f4")
     proto = model(nodes, {"x": (FLOAT, x.shape)}, {"v": (FLOAT, None)}, {"k": np.array([9])})
-    from tir_schedules.cpu.sorting import select
-
-    whole = select._Candidates._insert
+    whole = select._Candidates._append
     monkeypatch.setattr(
-        select._Candidates, "_insert", lambda self, first, size: whole(self, first, size - 1)
+        select._Candidates, "_append", lambda self, first, size: whole(self, first, size - 1)
     )
     assert not tvm_stitch.verify(proto)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tvm import tirx
 
 from tir_schedules.backend import backend, device_of
-from tir_schedules.cpu.sorting.kernel import cut
+from tir_schedules.cpu.sorting.cut import cut
 from tir_schedules.cpu.sorting.policy import SORTS
 from tir_schedules.reference import reference_of
 from tir_schedules.sorting import Sort
@@ -19,9 +19,9 @@ from tir_schedules.sorting import Sort
 TARGET = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})
 DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
           "float16", "bfloat16", "float32", "float64"]  # fmt: skip
-# Counted, inserted, waiting as candidates, and sorted by bytes: lengths and counts at each edge.
-LENGTHS = [1, SORTS.counted, SORTS.counted + 1, 1009]
-COUNTS = [1, SORTS.inserted, SORTS.inserted + 1, 1009]
+# Counted, sorted by bytes, bounded by groups: lengths and counts at each edge.
+LENGTHS = [1, 3 * SORTS.lanes, 3 * SORTS.lanes + 1, SORTS.counted, SORTS.counted + 1, SORTS.long]
+COUNTS = [1, SORTS.lanes // 2, SORTS.lanes // 2 + 1, 300]
 
 
 def sort_of(shape, axis, count, dtype="float32", descending=False, values=True, places="int64"):
@@ -60,9 +60,12 @@ def ran(func: tirx.PrimFunc, sort: Sort, x: np.ndarray) -> list[np.ndarray]:
     return [tensor.numpy() for tensor in made]
 
 
-def check(sort: Sort, threads: int, seed: int = 0, referenced: bool = False) -> None:
+def check(
+    sort: Sort, threads: int, seed: int = 0, referenced: bool = False, x: np.ndarray | None = None
+) -> None:
     device = device_of(TARGET, threads)
-    x = numbers(sort.dtype, sort.shape, np.random.default_rng(seed))
+    if x is None:
+        x = numbers(sort.dtype, sort.shape, np.random.default_rng(seed))
     func, order = backend(TARGET).sort(sort, device), order_of(x, sort)
     for each in (func, reference_of(func)) if referenced else (func,):
         got = ran(each, sort, x)
@@ -90,6 +93,28 @@ def test_every_way_to_keep_the_first_is_right(length, count):
     check(sort_of((2, length), 1, count, descending=True), 1, length)
 
 
+ROW = np.arange(1500)
+HARD = {
+    "ascending": ROW.astype("f4"),
+    "descending": -ROW.astype("f4"),
+    "equal": np.zeros(1500, "f4"),
+    "zeros of both signs": np.where(ROW % 3, 0.0, -0.0).astype("f4"),
+    "nothing is a number": np.full(1500, np.nan, "f4"),
+    "few are numbers": np.where(ROW % 400 == 7, 1.0, np.nan).astype("f4"),
+    "the largest": np.full(1500, np.iinfo("i8").max),
+    "few are less than the largest": np.iinfo("i8").max - (ROW % 500 == 3),
+    "the least": np.full(1500, np.iinfo("i8").min),
+    "halves of two": np.repeat(np.array([1, -1], "i4"), 750),
+}
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("name", HARD)
+def test_rows_in_which_no_bound_holds_many_back(name, descending):
+    x = np.stack([HARD[name], HARD[name][::-1]])
+    check(sort_of(x.shape, 1, 20, str(x.dtype), descending), 1, x=x)
+
+
 @given(st.data())
 @settings(max_examples=8, deadline=None)
 def test_random_sorts(data):
@@ -107,7 +132,7 @@ def test_random_sorts(data):
 @pytest.mark.parametrize("count", [1, 3, 40])
 @pytest.mark.parametrize(("rows", "threads"), [(1, 2), (1, 5), (2, 8)])
 def test_parts_of_long_rows_give_what_one_thread_gives(rows, threads, count):
-    sort = sort_of((rows, 20_011), 1, count)
+    sort = sort_of((rows, 300_011), 1, count)
     assert cut(sort, device_of(TARGET, threads)).parts == -(-threads // rows)
     check(sort, threads)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tvm import ir, s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -12,8 +11,8 @@ from tvm.script.ir_builder import tirx as T
 from ...device import CpuDevice
 from ...reference import with_reference
 from ...sorting import Sort
+from .cut import Cut, cut
 from .keys import key, key_dtype
-from .policy import SORTS
 from .reference import reference
 from .runs import INDEX, Runs, number
 from .select import Keys, held, select
@@ -36,24 +35,6 @@ def sort_kernel(sort: Sort, device: CpuDevice) -> tirx.PrimFunc | str:
     return with_reference(func.with_attr("tirx.noalias", True), reference(sort))
 
 
-@dataclass(frozen=True)
-class Cut:
-    """Into how many parts each row goes, and whether threads share out rows and parts."""
-
-    parts: int
-    parallel: bool
-
-
-def cut(sort: Sort, device: CpuDevice) -> Cut:
-    """Decide how threads share out a sort: not at all if a region takes longer than it saves."""
-    alone = sort.rows * sort.length * SORTS.element_ns
-    shared = alone / device.threads + device.profile.region(device.threads)
-    if device.threads == 1 or shared > alone:
-        return Cut(1, False)
-    parts = -(-device.threads // sort.rows)
-    return Cut(parts if sort.length >= SORTS.share * sort.count * parts else 1, True)
-
-
 class _Kernel:
     def __init__(self, sort: Sort, how: Cut) -> None:
         self._sort, self._how, self._dtype = sort, how, key_dtype(sort.dtype)
@@ -69,8 +50,7 @@ class _Kernel:
         length, count = self._sort.length, self._sort.count
         with self._shared_out(self._sort.rows) as row:
             runs = Runs(held(length, count), self._dtype)
-            whole = runs.span == length
-            select(runs, self._keys(row, number(0)), number(length), count, whole)
+            select(runs, self._keys(row, number(0)), number(length), length, count)
             self._store(row, runs)
 
     def _write_in_parts(self) -> None:
@@ -83,7 +63,7 @@ class _Kernel:
             row, start = tirx.floordiv(at, parts), tirx.floormod(at, parts) * longest
             length = tirx.min(number(longest), sort.length - start)
             runs = Runs(held(longest, count), self._dtype)
-            select(runs, self._keys(row, start), length, count, runs.span == longest)
+            select(runs, self._keys(row, start), length, longest, count)
             with T.serial(0, count) as n:
                 T.buffer_store(keys, runs.key(n), [at * count + n])
                 T.buffer_store(places, runs.place(n) + start, [at * count + n])

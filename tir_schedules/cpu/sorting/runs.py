@@ -46,10 +46,10 @@ class Runs:
         self.keys = T.alloc_buffer((2 * span,), dtype)
         self.places = T.alloc_buffer((2 * span,), INDEX)
         self._counts = T.alloc_buffer((_DIGITS,), INDEX) if span > SORTS.counted else None
-        numbers = T.alloc_buffer((4,), INDEX, scope="local")
+        numbers = T.alloc_buffer((3,), INDEX, scope="local")
         bounds = T.alloc_buffer((2,), dtype, scope="local")
-        self._half, self._sum, self.held, self._gap = (Slot(numbers, n) for n in range(4))
-        self.least, self.last = (Slot(bounds, n) for n in range(2))
+        self._half, self._sum, self.held = (Slot(numbers, n) for n in range(3))
+        self.least, self.bound = (Slot(bounds, n) for n in range(2))
 
     def begin(self) -> None:
         self._half.set(number(0))
@@ -69,20 +69,17 @@ class Runs:
 
     def sort(self, count: ir.Expr) -> None:
         """Put so many elements in order, those with equal keys as they stand."""
-        if self._counts is None:
+        few = isinstance(count, tirx.IntImm) and int(count) <= SORTS.counted
+        if self._counts is None or few:
             self._sort_by_rank(count)
-        else:
+        elif isinstance(count, tirx.IntImm):
             self._sort_by_digits(count)
-
-    def insert(self, key: ir.Expr, place: ir.Expr, count: int) -> None:
-        """Put an element among `count` that are in order, behind equal ones; the last is lost."""
-        gap = self._gap
-        gap.set(number(count - 1))
-        before = tirx.max(gap.value - 1, number(0))
-        with T.While((gap.value > 0) & (self.key(before) > key)):
-            self.put(gap.value, self.key(gap.value - 1), self.place(gap.value - 1))
-            gap.add(-1)
-        self.put(gap.value, key, place)
+        else:
+            with T.If(count <= SORTS.counted):
+                with T.Then():
+                    self._sort_by_rank(count)
+                with T.Else():
+                    self._sort_by_digits(count)
 
     def _sort_by_rank(self, count: ir.Expr) -> None:
         """Move each element to where as many stand as come before it."""
