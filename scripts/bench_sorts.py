@@ -37,8 +37,8 @@ def model(shape: tuple[int, ...], axis: int, count: int) -> onnx.ModelProto:
     x = graph.input("x", shape)
     outputs = graph.op("TopK", x, graph.ints(count), outputs=2, axis=axis)
     out = (*shape[:axis], count, *shape[axis + 1 :])
-    graph.output(outputs[0], out)
-    graph.output(outputs[1], out, "int64")
+    graph.output(outputs[0], "values", out)
+    graph.output(outputs[1], "places", out, "int64")
     return graph.model()
 
 
