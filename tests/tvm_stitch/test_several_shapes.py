@@ -14,14 +14,14 @@ from tvm_stitch.cli import main
 from tvm_stitch.frontend.shape_sets import shape_sets
 
 NAMES = ("input_ids", "token_type_ids", "attention_mask")
-SHAPES = [(1, 8), (1, 32), (2, 16), (4, 5)]
+SHAPES = [(1, 8), (1, 32), (2, 5)]
 BELOW = {"input_ids": 100, "token_type_ids": 2, "attention_mask": 2}
 
 
 @pytest.fixture(scope="module")
 def model():
     sizes = {"hidden": 64, "heads": 4, "vocabulary": 100}
-    return zoo.model("bert", layers=2, seq=16, dynamic=True, **sizes)
+    return zoo.model("bert", layers=1, seq=16, dynamic=True, **sizes)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_a_file_is_loaded_with_all_shapes_and_holds_the_weights_once(model, comp
     assert compiled.meta.report["weight_bytes"] == alone.meta.report["weight_bytes"]
     alone.export(tmp_path / "alone.so")
     code = [p.stat().st_size - compiled.report.weight_bytes for p in (path, tmp_path / "alone.so")]
-    assert code[0] <= 4 * code[1]
+    assert code[0] <= (len(SHAPES) + 1) * code[1]
 
 
 def test_weights_are_not_packed_for_each_shape(model, compiled):

@@ -103,7 +103,7 @@ def test_a_few_rows_are_no_chain():
     assert len(kernels(layers((7,), (256, 256, 256)).model())) == 2
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     rows=st.lists(st.integers(1, 150), min_size=1, max_size=2),
     sizes=st.lists(st.sampled_from([1, 8, 13, 24, 32, 57, 64, 96, 128]), min_size=3, max_size=5),

@@ -79,7 +79,7 @@ def test_projections_of_one_tensor_are_one_kernel_without_barriers():
     checked(model)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     rows=st.integers(1, 150),
     depth=st.integers(1, 200),
@@ -168,7 +168,7 @@ def test_rows_that_fit_tiles_enough_stay_in_them():
     assert len(plan.phases) == 1 and not plan.workspace
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     rows=st.lists(st.integers(1, 130), min_size=1, max_size=2),
     depth=st.integers(1, 130),
@@ -234,7 +234,7 @@ def test_an_operand_in_ragged_pieces_is_not_turned_in_blocks():
     checked(model)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     batch=st.integers(1, 5),
     rows=st.integers(1, 140),

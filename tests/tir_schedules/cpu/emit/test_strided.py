@@ -51,7 +51,7 @@ def shuffles(kernel: tirx.PrimFunc) -> int:
     return sum(isinstance(s.value, tirx.Shuffle) for s in stores)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     rows=st.integers(1, 5),
     size=st.integers(2, 700),

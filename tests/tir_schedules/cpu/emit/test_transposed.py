@@ -67,7 +67,7 @@ def permutations(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(shape), tuple(draw(st.permutations(range(rank))))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     layout=permutations(),
     dtype=st.sampled_from(["float32", "float64", "int32", "int64", "int8", "float16"]),

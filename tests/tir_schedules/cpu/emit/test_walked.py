@@ -81,7 +81,7 @@ def test_rows_that_something_is_reduced_over_are_not_walked():
     assert isinstance(plan, str) or all(p.serial_tile_axis is None for p in plan.phases)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     st.integers(2, 7),
     st.integers(97, 230),

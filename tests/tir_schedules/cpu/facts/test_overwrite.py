@@ -279,7 +279,7 @@ def drawn(kind: str, rows: int, columns: int, depth: int) -> tirx.PrimFunc:
     return mapped(shape, by_column)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     st.sampled_from(KINDS),
     st.sampled_from(EXTENTS),

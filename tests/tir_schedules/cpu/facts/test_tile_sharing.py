@@ -127,7 +127,7 @@ def test_an_epilogue_takes_the_buffer_of_a_residual(width, over):
     check_alike(func, plan, z, w, x, shape=x.shape)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     shape=st.tuples(st.integers(1, 40), st.integers(1, 700)),
     again=st.booleans(),

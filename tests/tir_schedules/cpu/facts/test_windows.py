@@ -34,7 +34,7 @@ def images(draw: st.DrawFn) -> Image:
     return Image(channels, lines, dtype, kind, draw(st.booleans()))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(images(), st.sampled_from([DEVICE, NARROW]))
 def test_windows_of_any_shape_are_right(image, device):
     assert_right(image, device)

@@ -20,7 +20,7 @@ from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.measure.worker import Bench
 
 PACE = Pace(rounds=2, slice_ns=20_000)
-PATIENCE = Patience(start=300, build=6, run=10)
+PATIENCE = Patience(start=300, build=3, run=5)
 
 
 def candidates(name: str = "softmax") -> Candidates:
