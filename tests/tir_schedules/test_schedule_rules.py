@@ -28,16 +28,19 @@ LONG = (3, 50_021)  # few rows, prime length: the reduced axis is split among ti
 ONE = {1: (1,), 2: (1, 1), 3: (1, 1, 1), 4: (1, 1, 1, 1)}
 
 
+QUARTERS = [list(sc.SUBGRAPHS)[n::4] for n in range(4)]  # check_all.py has every shape of each
+
+
 def _case(name: str, shapes: dict) -> sc.Case:
     rank = len(zoo.SUBGRAPHS[name].shape)
     return sc.Case(name, shapes[rank])
 
 
 AWKWARD = [
-    *(_case(name, ONE) for name in sc.SUBGRAPHS if not name.endswith("softmax")),
+    *(_case(name, ONE) for name in QUARTERS[0] if not name.endswith("softmax")),
     *(_case(name, PRIMES) for name in sc.SUBGRAPHS),
-    *(sc.Case(name, LONG) for name in sc.SUBGRAPHS),
-    *(sc.Case(name, (129, 1000)) for name in sc.SUBGRAPHS),
+    *(sc.Case(name, LONG) for name in [*QUARTERS[1], *QUARTERS[3]]),
+    *(sc.Case(name, (129, 1000)) for name in QUARTERS[2]),
     sc.Case("softmax", (2, 1000, 129), options={"axis": 1}),
     sc.Case("l2_normalize", (50_021, 3), options={"axis": 0}),
     sc.Case("mean_variance", (50_021, 3), options={"axes": (0,)}),

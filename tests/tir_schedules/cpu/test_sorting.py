@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -135,6 +137,14 @@ def test_parts_of_long_rows_give_what_one_thread_gives(rows, threads, count):
     sort = sort_of((rows, 300_011), 1, count)
     assert cut(sort, device_of(TARGET, threads)).parts == -(-threads // rows)
     check(sort, threads)
+
+
+def test_a_last_part_that_holds_too_little_is_none():
+    """Of 10,001 elements 200 parts would be 51 long, and the last would begin behind the end."""
+    device = device_of(TARGET, 200)
+    free = replace(device.profile, region_ns={200: 0.0})
+    for length, parts in ((10_001, 1), (200_000, 200)):
+        assert cut(sort_of((1, length), 1, 2), replace(device, profile=free)).parts == parts
 
 
 def test_threads_share_out_what_is_worth_a_region():

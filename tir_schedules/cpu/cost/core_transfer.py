@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from ...analysis.iteration_space import Access
 from ...device import CpuDevice
+from ...device.cpu import LINE_BYTES
 from ...kernel_ir.expr import Tensor
 from ..facts.products.register_tile import register_tile
 from ..plan.kernel_plan import Phase, Plan
 from .levels import level_of, read_ns_per_byte
 from .overlap import OVERLAP
-
-_LINE_BYTES = 64
 
 
 def handover_ns(maker: Plan, out: Tensor, reader: Plan, into: Tensor, device: CpuDevice) -> float:
@@ -33,7 +32,7 @@ def handover_ns(maker: Plan, out: Tensor, reader: Plan, into: Tensor, device: Cp
 
 def exchanged_ns(nbytes: int, device: CpuDevice) -> float:
     """Return what each thread takes to write its share of a state that the others have read."""
-    return nbytes / _LINE_BYTES / device.threads * OVERLAP.exchanged_line_ns
+    return nbytes / LINE_BYTES / device.threads * OVERLAP.exchanged_line_ns
 
 
 def fresh_ns(plan: Plan, between: int, device: CpuDevice) -> float:

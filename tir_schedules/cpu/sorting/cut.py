@@ -28,8 +28,10 @@ def cut(sort: Sort, device: CpuDevice) -> Cut:
     if threads > 1:
         ways[Cut(1, True)] = -(-sort.rows // threads) * row + region
     parts = -(-threads // sort.rows)
-    if parts > 1 and sort.length // parts > sort.count:
-        part = row_ns(sort, -(-sort.length // parts)) + 2 * region
+    longest = -(-sort.length // parts)
+    shortest = sort.length - (parts - 1) * longest
+    if parts > 1 and shortest >= max(sort.count, groups(longest, sort.count)):
+        part = row_ns(sort, longest) + 2 * region
         ways[Cut(parts, True)] = part + _sorted_ns(sort, parts * sort.count)
     return min(ways, key=ways.__getitem__)
 
