@@ -15,7 +15,7 @@ from tir_schedules.cuda.decide.candidates import candidates
 from tir_schedules.cuda.decide.numbered import Numbers
 from tir_schedules.cuda.facts.reading import reading_of
 from tir_schedules.cuda.legal.phase import build_phase
-from tir_schedules.cuda.plan.decisions import Decisions
+from tir_schedules.cuda.plan.decisions import Decisions, PartDecisions
 from tir_schedules.cuda.plan.tile import Tile
 from tir_schedules.decisions import from_json, to_json, with_knob
 from tir_schedules.kernel_ir.parse import read
@@ -156,3 +156,20 @@ def test_a_register_tile_keeps_its_results_and_shares_its_loads():
     assert made.spilled == made.count("LDL") == 0
     assert made.count("FFMA") >= 3 * made.count("LDS")
     assert made.count("LDG") == made.count("LDG", "128")
+
+
+@pytest.mark.parametrize(("k", "dtype"), [(5003, "float32"), (4099, "float16")])
+def test_a_long_sum_of_products_goes_in_ragged_parts(k, dtype):
+    """Behind the end of the last part a tile of each operand has zeros."""
+    func = product(31, 33, k, dtype)
+    gpu = planned(func)
+    (part,) = default_parts(func)
+    assert k % part.count and len(gpu.plan.launches()) == 2
+    assert len([n for p in gpu.plan.phases for n in p.shared if isinstance(n.stage.out, Tile)]) == 2
+    assert wrong(func, gpu, seed=k) is None
+
+
+def default_parts(func: tirx.PrimFunc) -> tuple[PartDecisions, ...]:
+    decisions = template.default_decisions(read(func), H200)
+    assert isinstance(decisions, Decisions)
+    return decisions.parts

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...analysis.iteration_space import Edge, Node, Space
-from ...kernel_ir.expr import Axis, AxisRef, Load
-from ...kernel_ir.stage import Kernel, Stage, substitute_axes
+from ...kernel_ir.expr import Axis, AxisRef, Expr, Load, Op
+from ...kernel_ir.stage import Kernel, Reduction, Stage, substitute_axes
 from ..plan.decisions import PartDecisions
 from ..plan.parts import Parts
 from .cut import Cut
@@ -39,7 +39,7 @@ def _factored(stage: Stage, decided: PartDecisions) -> list[Stage]:
     cut = Cut.into(axis.extent, decided.count)
     part, inner = Axis(f"{axis.name}_part", cut.count), Axis(axis.name, cut.size, is_reduce=True)
     value = substitute_axes(stage.value, {axis: cut.place(part, inner)})
-    value = cut.guarded(value, part, inner, rule.start(stage.out.dtype))
+    value = _guarded(value, cut, part, inner, rule)
     made = Parts(f"{stage.out.name}_parts", (part.extent, *stage.out.shape), stage.out.dtype)
     axes = tuple(inner if a is axis else a for a in stage.axes)
     first = Stage(
@@ -52,6 +52,14 @@ def _factored(stage: Stage, decided: PartDecisions) -> list[Stage]:
     load = Load(made, (AxisRef(added), *index))
     second = Stage(stage.name, stage.out, (*own.values(), added), index, load, rule)
     return [*given_away(first), second]
+
+
+def _guarded(value: Expr, cut: Cut, part: Axis, inner: Axis, rule: Reduction) -> Expr:
+    """Return what a part adds up: of products each factor ends with the axis, as a tile of it."""
+    if rule.kind == "sum" and isinstance(value, Op) and value.name == "Mul":
+        factors = tuple(cut.guarded(factor, part, inner, 0.0) for factor in value.args)
+        return Op("Mul", factors, value.dtype)
+    return cut.guarded(value, part, inner, rule.start(value.dtype))
 
 
 def launches_of(space: Space) -> list[list[Node]]:
