@@ -94,7 +94,7 @@ def test_special_values_come_out_as_onnx_runtime_gives_them(name, options):
 
 
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
-@pytest.mark.parametrize("columns", [1, 2, 3, 7, 17, 31, 64, 127, 129, 384])
+@pytest.mark.parametrize("columns", [1, 3, 17, 64, 127, 384])
 @pytest.mark.parametrize("name", ["softmax", "layernorm_decomposed", "l2_normalize"])
 def test_a_special_value_in_any_lane_reaches_its_row_alone(name, columns, value):
     # The other form has a Clip, which takes infinity to the largest number.

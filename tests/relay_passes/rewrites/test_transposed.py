@@ -62,7 +62,7 @@ def check(model: onnx.ModelProto, special: float | None, fusion: str) -> None:
 
 
 @pytest.mark.parametrize("fusion", ["stitch", "none"])
-@pytest.mark.parametrize("special", [None, np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("special", [None, np.inf, np.nan])
 @pytest.mark.parametrize("case", CASES)
 def test_a_special_number_of_the_image_is_where_it_is_met(case, special, fusion):
     check(model_of(*CASES[case]), special, fusion)

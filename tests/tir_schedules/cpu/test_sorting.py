@@ -22,7 +22,7 @@ TARGET = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})
 DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
           "float16", "bfloat16", "float32", "float64"]  # fmt: skip
 # Counted, sorted by bytes, bounded by groups: lengths and counts at each edge.
-LENGTHS = [1, 3 * SORTS.lanes, 3 * SORTS.lanes + 1, SORTS.counted, SORTS.counted + 1, SORTS.long]
+LENGTHS = [1, 3 * SORTS.lanes, SORTS.counted + 1, SORTS.long]
 COUNTS = [1, SORTS.lanes // 2, SORTS.lanes // 2 + 1, 300]
 
 

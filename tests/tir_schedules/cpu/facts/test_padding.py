@@ -61,7 +61,7 @@ def kernel_of(model: onnx.ModelProto) -> tirx.PrimFunc:
 
 
 @pytest.mark.parametrize("groups", [1, 16])
-@pytest.mark.parametrize("strides", [(1, 1), (2, 2), (1, 3)])
+@pytest.mark.parametrize("strides", [(1, 1), (2, 3)])
 @pytest.mark.parametrize(
     ("size", "kernel", "pads"),
     [
@@ -239,7 +239,7 @@ def test_blocks_of_rows_start_where_far_taps_meet_the_image():
     checked(model)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     extent=st.integers(1, 20),
     taps=st.lists(st.integers(1, 4), min_size=1, max_size=2),
@@ -289,7 +289,7 @@ def digit(scale: int, axis: Axis, low: int, extent: int) -> Expr:
     return value
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     radices=st.tuples(RADICES, RADICES),
     terms=st.lists(TERM, min_size=1, max_size=3),
