@@ -102,6 +102,9 @@ HARD = {
     "equal": np.zeros(1500, "f4"),
     "zeros of both signs": np.where(ROW % 3, 0.0, -0.0).astype("f4"),
     "nothing is a number": np.full(1500, np.nan, "f4"),
+    "no numbers of both signs": np.where(ROW % 400, np.where(ROW % 3, np.nan, -np.nan), 1.0),
+    # Of 48 groups 19 have all that is small: the 20th least of a group holds none of it back.
+    "few groups have the least": (ROW * 7919 % 1500 + (ROW % 48 >= 19) * 10_000).astype("i4"),
     "few are numbers": np.where(ROW % 400 == 7, 1.0, np.nan).astype("f4"),
     "the largest": np.full(1500, np.iinfo("i8").max),
     "few are less than the largest": np.iinfo("i8").max - (ROW % 500 == 3),
