@@ -19,7 +19,7 @@ from .device import Device
 from .device.profile import Profile
 from .kernel_ir.expr import Tensor
 from .kernel_ir.stage import Kernel, Stage
-from .recurrence import Recurrence
+from .recurrence import LoopKernel, Recurrence
 from .sorting import Sort
 
 
@@ -142,7 +142,7 @@ class Backend(Protocol):
 
     def recurrent(
         self, step: tirx.PrimFunc, recurrence: Recurrence, device: Device
-    ) -> tirx.PrimFunc | str:
+    ) -> LoopKernel | str:
         """Return the scheduled kernel that runs all steps of a loop, or why there is none."""
 
     def sort(self, sort: Sort, device: Device) -> tirx.PrimFunc | str:
