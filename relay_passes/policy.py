@@ -104,7 +104,8 @@ class LayoutPolicy:
 class LoopPolicy:
     """When loops that no kernel runs are written out.
 
-    Of more than `written` steps, all operators of each, passes take minutes: such are refused.
+    Of more than `written` steps, all operators of each, passes take minutes: such are refused,
+    here and where a model is imported.
     """
 
     written: int = 1024

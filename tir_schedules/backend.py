@@ -19,7 +19,7 @@ from .device import Device
 from .device.profile import Profile
 from .kernel_ir.expr import Tensor
 from .kernel_ir.stage import Kernel, Stage
-from .recurrence import Recurrence
+from .recurrence import LoopKernel, Recurrence
 from .sorting import Sort
 
 
@@ -138,11 +138,11 @@ class Backend(Protocol):
         """Return the scheduled PrimFunc of a plan for `func`, results `over` operands."""
 
     def fallback(self, func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc:
-        """Return what the template declines, kept inside its buffers."""
+        """Return what the template declines, inside its buffers, its loops shared out."""
 
     def recurrent(
         self, step: tirx.PrimFunc, recurrence: Recurrence, device: Device
-    ) -> tirx.PrimFunc | str:
+    ) -> LoopKernel | str:
         """Return the scheduled kernel that runs all steps of a loop, or why there is none."""
 
     def sort(self, sort: Sort, device: Device) -> tirx.PrimFunc | str:

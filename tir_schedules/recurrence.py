@@ -48,6 +48,31 @@ class Recurrence:
         return sorted(found, key=lambda pair: pair[1].index)
 
 
+@dataclass(frozen=True)
+class LoopPlan:
+    """How a loop runs as one kernel; a page as text.
+
+    `step` is the plan of a step, a page as text itself. Threads wait for each other behind each
+    step, or where none `waits` each runs all steps of its rows.
+    """
+
+    steps: int
+    step: object
+    waits: bool
+
+    def __str__(self) -> str:
+        order = "threads wait for each other" if self.waits else "no thread waits for another"
+        return f"{self.steps} steps in one kernel, {order}, each:\n{self.step}"
+
+
+@dataclass(frozen=True)
+class LoopKernel:
+    """The scheduled kernel of a loop, and the plan that it was emitted by."""
+
+    func: tirx.PrimFunc
+    plan: LoopPlan
+
+
 def serial_steps(step: tirx.PrimFunc, recurrence: Recurrence) -> tirx.PrimFunc:
     """Return a loop in plain loops, from a step as it was before it was scheduled.
 

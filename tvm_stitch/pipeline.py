@@ -75,7 +75,7 @@ def lower(
         legalized = run.run(legalize, mod)
         mod = run.run([*fuse, ("OverwriteOperands", overwrite)], legalized)
     if plans is not None:
-        plans.update(schedule.plans)
+        plans.update({**roll.plans, **schedule.plans})
     with target, unnoted():  # it plans memory to tell its size
         return mod, build_report(
             legalized, mod, stitch, schedule, overwrite.originals, origins, roll.unrolled

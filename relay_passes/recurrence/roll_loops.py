@@ -15,7 +15,7 @@ from tir_schedules.apply import OPAQUE_PATTERN
 from tir_schedules.backend import backend, current_device
 from tir_schedules.device import Device
 from tir_schedules.fuel import spend
-from tir_schedules.recurrence import serial_steps
+from tir_schedules.recurrence import LoopPlan, serial_steps
 from tir_schedules.reference import with_reference
 
 from ..graph.graph_functions import graph_functions
@@ -36,15 +36,16 @@ class RollLoops:
         x = each(xs); h = carry(h0); h1 = call_tir(f, (x, h, w)); last, ys = end(h1, h1)
       -> last, ys = call_tir(loop_f, (xs, h0, w))           # for t: f
     Operators are PrimFuncs here. A scheduled kernel is left alone by all passes behind this one.
-    `unrolled` says why of loops that were written out, by the names of their results. A loop that
-    is too long for that is raised as a `refusal`, of which TVM, which calls this, makes another
-    exception.
+    `plans` has their plans, by their names. `unrolled` says why of loops that were written out, by
+    the names of their results. A loop that is too long for that is raised as a `refusal`, of which
+    TVM, which calls this, makes another exception.
     """
 
     def __init__(self, device: Device | None = None, policy: LoopPolicy = POLICY.loops) -> None:
         self._device = device
         self._policy = policy
         self.unrolled: dict[str, str] = {}
+        self.plans: dict[str, LoopPlan] = {}
         self.refusal: NotLegalized | None = None
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
@@ -75,6 +76,7 @@ class RollLoops:
         replacer = _Replacer(mod, loop, kernel)
         body = relax.analysis.remove_all_unused(replacer.visit_expr(func))
         replacer.builder_.update_func(gvar, body)
+        self.plans |= replacer.plans
         mod = replacer.builder_.get()
         return mod, mod[gvar]
 
@@ -93,6 +95,7 @@ class _Kernel:
     name: str
     func: tirx.PrimFunc
     fixed: tuple[relax.Expr, ...]
+    plan: LoopPlan
 
 
 def _kernel(mod: IRModule, loop: Loop, device: Device | None) -> _Kernel | str:
@@ -107,9 +110,9 @@ def _kernel(mod: IRModule, loop: Loop, device: Device | None) -> _Kernel | str:
         return made
     if not spend("roll_loops", loop.end.var.name):
         return "no fuel is left"
-    marked = made.with_attrs({"tirx.is_scheduled": True, "op_pattern": OPAQUE_PATTERN})
+    marked = made.func.with_attrs({"tirx.is_scheduled": True, "op_pattern": OPAQUE_PATTERN})
     marked = with_reference(marked, serial_steps(step.func, step.recurrence))
-    return _Kernel(f"loop_{loop.steps}_{step.name}", marked, step.fixed)
+    return _Kernel(f"loop_{loop.steps}_{step.name}", marked, step.fixed, made.plan)
 
 
 @mutator
@@ -119,6 +122,7 @@ class _Replacer(PyExprMutator):
     def __init__(self, mod: IRModule, loop: Loop, kernel: _Kernel | str) -> None:
         super().__init__(mod)
         self._loop, self._kernel = loop, kernel
+        self.plans: dict[str, LoopPlan] = {}
         self._dropped = {b.var for b in (*loop.each, *loop.carries, *loop.body)}
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
@@ -133,6 +137,7 @@ class _Replacer(PyExprMutator):
         if isinstance(kernel, str):
             return unrolled(self.builder_, loop)
         gvar = self.builder_.add_func(kernel.func, kernel.name)
+        self.plans[gvar.name_hint] = kernel.plan
         first = [operands(b)[0] for b in (*loop.each, *loop.carries)]
         kinds = loop.end.var.ty
         types = list(kinds.fields) if isinstance(kinds, relax.TupleType) else kinds

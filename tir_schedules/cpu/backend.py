@@ -19,7 +19,7 @@ from ..fallback.shared_out import shared_out
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.parse import read
 from ..kernel_ir.stage import Kernel, Stage
-from ..recurrence import Recurrence
+from ..recurrence import LoopKernel, Recurrence
 from ..sorting import Sort
 from . import template
 from .accept.acceptance import accept, accepted_plan, slower
@@ -127,7 +127,7 @@ class CpuBackend:
 
     def recurrent(
         self, step: tirx.PrimFunc, recurrence: Recurrence, device: CpuDevice
-    ) -> tirx.PrimFunc | str:
+    ) -> LoopKernel | str:
         return recurrent(step, recurrence, device)
 
     def sort(self, sort: Sort, device: CpuDevice) -> tirx.PrimFunc | str:

@@ -11,7 +11,7 @@ from ..device.profile import Profile
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.parse import read
 from ..kernel_ir.stage import Kernel
-from ..recurrence import Recurrence
+from ..recurrence import LoopKernel, LoopPlan, Recurrence
 from . import template
 from .cost.core_transfer import exchanged_ns
 from .cost.streaming_latency import estimate_any
@@ -28,9 +28,7 @@ from .plan.record import decisions_of
 _FORMS = (USUAL, Form(cut=TOGETHER, products_meet=False))
 
 
-def recurrent(
-    step: tirx.PrimFunc, recurrence: Recurrence, device: CpuDevice
-) -> tirx.PrimFunc | str:
+def recurrent(step: tirx.PrimFunc, recurrence: Recurrence, device: CpuDevice) -> LoopKernel | str:
     """Return the kernel that runs all steps, or why it can't be one."""
     kernel = read(step)
     if isinstance(kernel, str):
@@ -41,7 +39,8 @@ def recurrent(
     if isinstance(plan, str):
         return plan
     waits = not (plan.parallel and keeps_rows(plan, states))
-    return over_steps(template.emit_plan(plan, step), recurrence, waits)
+    func = over_steps(template.emit_plan(plan, step), recurrence, waits)
+    return LoopKernel(func, LoopPlan(recurrence.steps, plan, waits and plan.parallel))
 
 
 def _states(recurrence: Recurrence) -> list[int]:

@@ -16,7 +16,7 @@ from ..device.profile import Profile
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.parse import read
 from ..kernel_ir.stage import Kernel, Stage
-from ..recurrence import Recurrence
+from ..recurrence import LoopKernel, Recurrence
 from ..sorting import Sort
 from . import template
 from .cost.latency import estimate
@@ -90,7 +90,7 @@ class CudaBackend:
 
     def recurrent(
         self, step: tirx.PrimFunc, recurrence: Recurrence, device: CudaDevice
-    ) -> tirx.PrimFunc | str:
+    ) -> LoopKernel | str:
         return "blocks do not wait for each other within a launch"
 
     def sort(self, sort: Sort, device: CudaDevice) -> tirx.PrimFunc | str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnx.inliner
@@ -17,6 +18,7 @@ from tvm_stitch.frontend.onnx_graph.graph import Graph, take_model, write_model
 
 logger = logging.getLogger(__name__)
 
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 SMALL_INTEGERS = 1024  # elements: what shape arithmetic may need
 FOLDED_LIMIT = "16KB"  # onnxsim may not create larger constants
 LONG_LINE = 1 << 16  # elements; onnxsim takes a second for a million
@@ -27,6 +29,8 @@ SKIPPED = ["fuse_add_bias_into_conv", "fuse_bn_into_conv", "fuse_matmul_add_bias
            "fuse_pad_into_conv", "fuse_pad_into_pool", "fuse_qkv", "fuse_transpose_into_gemm",
            "eliminate_consecutive_idempotent_ops", "eliminate_nop_softmax",
            "fuse_consecutive_reduce"]  # fmt: skip
+# Takes the bits of a bfloat16 for its number in onnxsim 0.8.1: the least of all is no 1.
+_UNIT = "eliminate_nop_with_unit"
 
 
 def is_structural(_name: str, array: np.ndarray) -> bool:
@@ -63,7 +67,7 @@ def simplify(graph: Graph) -> None:
     try:
         model, _ = onnxsim.simplify(
             before,
-            skipped_optimizers=list(SKIPPED),
+            skipped_optimizers=[*SKIPPED, *([_UNIT] if _has_bfloat16(graph) else [])],
             tensor_size_threshold=FOLDED_LIMIT,
             skip_constant_folding=_has_long_lines(graph),
         )
@@ -74,6 +78,12 @@ def simplify(graph: Graph) -> None:
         logger.info("onnxsim: changed the inputs or outputs, so its result is not used")
         return
     take_model(graph, model)
+
+
+def _has_bfloat16(graph: Graph) -> bool:
+    """Say whether anything is one, or is cast to one, of what may become a constant."""
+    known = (*graph.constants.values(), *graph.types.values())
+    return any(each.dtype == BFLOAT16 for each in known)
 
 
 def _has_long_lines(graph: Graph) -> bool:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +53,19 @@ def _link_shared(library: str, objects: list[str], options: Sequence[str] = ()) 
 
 @functools.cache
 def _native_objects() -> tuple[Path, ...]:
-    """Compile native/*.cc once in this process."""
+    """Compile native/*.cc once in this process, all at a time."""
     folder = Path(tempfile.mkdtemp(prefix="tvm-stitch-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     flags = ["-std=c++17", "-O2", "-fPIC", "-fvisibility-inlines-hidden"]
     includes = [f"-I{libinfo.find_include_path()}", f"-I{libinfo.find_dlpack_include_path()}"]
-    objects = []
-    for source in sorted(_SOURCES.glob("*.cc")):
-        objects.append(folder / f"{source.stem}.o")
-        call_compiler(*flags, *includes, "-c", str(source), "-o", str(objects[-1]))
-    return tuple(objects)
+
+    def compiled(source: Path) -> Path:
+        made = folder / f"{source.stem}.o"
+        call_compiler(*flags, *includes, "-c", str(source), "-o", str(made))
+        return made
+
+    with ThreadPoolExecutor() as pool:
+        return tuple(pool.map(compiled, sorted(_SOURCES.glob("*.cc"))))
 
 
 def call_compiler(*arguments: str) -> None:

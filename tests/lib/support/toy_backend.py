@@ -22,7 +22,7 @@ from tir_schedules.fallback.bounded import bounded
 from tir_schedules.kernel_ir.expr import Tensor
 from tir_schedules.kernel_ir.parse import read_prim_func
 from tir_schedules.kernel_ir.stage import Kernel, Refusal, Stage
-from tir_schedules.recurrence import Recurrence
+from tir_schedules.recurrence import LoopKernel, Recurrence
 from tir_schedules.sorting import Sort
 
 NS_A_BYTE, NS_A_POINT, NS_A_CALL = 0.1, 1.0, 1000.0
@@ -113,7 +113,7 @@ class SerialLoops:
 
     def recurrent(
         self, step: tirx.PrimFunc, recurrence: Recurrence, device: CpuDevice
-    ) -> tirx.PrimFunc | str:
+    ) -> LoopKernel | str:
         return "toys write loops out"
 
     def sort(self, sort: Sort, device: CpuDevice) -> tirx.PrimFunc | str:

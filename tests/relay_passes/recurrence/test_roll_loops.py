@@ -157,3 +157,16 @@ def test_one_row_is_shared_out_with_a_barrier_a_step():
 
 def test_small_steps_are_on_one_thread():
     assert "T.parallel" not in loops_of(layer("RNN", 5, 1, 8, 1)[0], 2)
+
+
+@pytest.mark.parametrize(("rows", "hidden", "order"), [
+    (8, 128, "no thread waits for another"), (1, 512, "threads wait for each other"),
+    (1, 8, "no thread waits for another"),
+])  # fmt: skip
+def test_a_loop_has_a_page_that_says_how_it_runs(rows, hidden, order):
+    model, _ = layer("LSTM", 5, rows, hidden, 1)
+    pages = tvm_stitch.plans(model, threads=2)
+    (page,) = (page for name, page in pages.items() if name.startswith("loop_5"))
+    first, *step = page.splitlines()
+    assert first == f"5 steps in one kernel, {order}, each:"
+    assert any("packed_matmul" in line for line in step), page

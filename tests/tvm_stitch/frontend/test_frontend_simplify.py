@@ -1,7 +1,8 @@
 """What onnxsim would get wrong is left to the compiler."""
 
 import numpy as np
-from onnx import helper
+import pytest
+from onnx import TensorProto, helper
 
 from support.frontend.case import FLOAT, model, run_stock
 from tvm_stitch.frontend import import_model
@@ -25,3 +26,18 @@ def test_a_softmax_of_single_elements_keeps_nan():
     nodes = [helper.make_node("Softmax", ["x"], ["y"], axis=1)]
     imported = import_model(model(nodes, {"x": (FLOAT, [3, 1])}, {"y": (FLOAT, [3, 1])}))
     assert "softmax" in imported.mod["main"].script()
+
+
+@pytest.mark.parametrize("op", ["Mul", "Pow"])
+def test_the_least_bfloat16_is_no_one(op):
+    nodes = [
+        helper.make_node("Cast", ["x"], ["wide"], to=TensorProto.BFLOAT16),
+        helper.make_node(op, ["wide", "least"], ["y"]),
+    ]
+    least = np.array(1, "u2").view("bfloat16")  # its bits are those of the integer 1
+    given, made = {"x": (TensorProto.INT32, [3])}, {"y": (TensorProto.BFLOAT16, [3])}
+    imported = import_model(model(nodes, given, made, {"least": least}))
+    x = np.array([2, 6, 1], "i4")
+    (got,) = run_stock(imported, {"x": x})
+    want = x * least.astype("f8") if op == "Mul" else np.ones(3)
+    np.testing.assert_allclose(got.astype("f8"), want, rtol=0.01)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from relay_passes.policy import POLICY
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.expansions.rolled import Scanned, rolled
-from tvm_stitch.frontend.expansions.steps import STEPS
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes, has_input
 from tvm_stitch.frontend.onnx_graph.instance import instance
@@ -24,8 +24,8 @@ def unrolled_loop(graph: Graph, node: onnx.NodeProto) -> list | None:
     build = Builder(graph, node)
     if (one := _rolled(graph, build, body, count)) is not None:
         return one
-    if count > STEPS.written:
-        rule = f"its {count} steps are more than {STEPS.written}"
+    if count > POLICY.loops.written:
+        rule = f"its {count} steps are more than {POLICY.loops.written}"
         raise StitchError(where, rule, "export without loops")
     state, made = list(node.input[2:]), []
     lines: list[list[str]] = [[] for _ in body.output[1 + len(state) :]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import onnx
 
+from relay_passes.policy import POLICY
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.expansions.loop import refuse_interface
 from tvm_stitch.frontend.expansions.rolled import Rolled, Scanned, rolled
-from tvm_stitch.frontend.expansions.steps import STEPS
 from tvm_stitch.frontend.onnx_graph.builder import Builder
 from tvm_stitch.frontend.onnx_graph.graph import Graph, attributes
 from tvm_stitch.frontend.onnx_graph.instance import instance
@@ -42,8 +42,8 @@ def unrolled_scan(graph: Graph, node: onnx.NodeProto) -> list | None:
     one = rolled(graph, node, body, [], node.input[:states], scans, steps, lines_turned)
     if one is not None:
         return one.nodes + _put_stacks(build, node, attrs, one)
-    if steps > STEPS.written:
-        rule = f"its {steps} steps are more than {STEPS.written}"
+    if steps > POLICY.loops.written:
+        rule = f"its {steps} steps are more than {POLICY.loops.written}"
         raise StitchError(where, rule, "export without loops")
     state, made, lines = list(node.input[:states]), [], [[] for _ in body.output[states:]]
     for step in range(steps):

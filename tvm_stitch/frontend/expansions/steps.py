@@ -10,11 +10,10 @@ class StepPolicy:
     """How loops become steps: none of it changes a result.
 
     Fewer steps than `rolled` are written out: what a step makes of its number is known then. More
-    than `written` are refused where bodies can't be one loop: each is all operators of a step.
+    than the graph passes' own policy writes out are refused where bodies can't be one loop.
     """
 
     rolled: int = 4
-    written: int = 1024
 
 
 STEPS = StepPolicy()

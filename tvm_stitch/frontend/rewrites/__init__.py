@@ -23,7 +23,6 @@ from tvm_stitch.frontend.rewrites.arithmetic.special_values import (
 )
 from tvm_stitch.frontend.rewrites.attention.attention import attention
 from tvm_stitch.frontend.rewrites.auto_pad import explicit_pads
-from tvm_stitch.frontend.rewrites.col2im import col2im
 from tvm_stitch.frontend.rewrites.det import det
 from tvm_stitch.frontend.rewrites.dropout import dropout
 from tvm_stitch.frontend.rewrites.gemm import gemm
@@ -38,7 +37,6 @@ from tvm_stitch.frontend.rewrites.norms.batch_normalization import batch_normali
 from tvm_stitch.frontend.rewrites.norms.layer_normalization import layer_normalization
 from tvm_stitch.frontend.rewrites.norms.lp_normalization import lp_normalization
 from tvm_stitch.frontend.rewrites.one_hot import one_hot
-from tvm_stitch.frontend.rewrites.pool_indices import pool_indices
 from tvm_stitch.frontend.rewrites.quantised.blocks import quantised_blocks
 from tvm_stitch.frontend.rewrites.quantised.products import (
     QUANTISED_PRODUCTS,
@@ -54,6 +52,9 @@ from tvm_stitch.frontend.rewrites.resize.resize import resize
 from tvm_stitch.frontend.rewrites.spectra.dft import dft, stft
 from tvm_stitch.frontend.rewrites.upsample import upsample
 from tvm_stitch.frontend.rewrites.wide_concat import wide_concat
+from tvm_stitch.frontend.rewrites.windows.col2im import col2im
+from tvm_stitch.frontend.rewrites.windows.deform_conv import deform_conv
+from tvm_stitch.frontend.rewrites.windows.pool_indices import pool_indices
 
 REWRITES = (
     microsoft,
@@ -69,6 +70,7 @@ REWRITES = (
     empty_slice,
     scalar_slope,
     col2im,
+    deform_conv,
     det,
     dft,
     stft,
@@ -110,6 +112,7 @@ _NAMED = (
     "Col2Im",
     "CumProd",
     "DFT",
+    "DeformConv",
     "Det",
     "ReverseSequence",
     "STFT",

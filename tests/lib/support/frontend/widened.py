@@ -118,4 +118,17 @@ def other_cases():
     yield Case("Elu-bf16", "Elu", {"x": random(9, dtype=BF16)}, opset=22, reference=True)
 
 
-CASES = [*resize_cases(), *quantised_cases(), *other_cases()]
+def deformed_cases():
+    """Offsets of up to four pixels: many windows look beside the image."""
+    x, w, b = random(2, 6, 7, 5), random(4, 3, 3, 2), random(4)
+    offsets = random(2, 24, 3, 4, low=-4, high=4)
+    attrs = {"group": 2, "offset_group": 2, "strides": [2, 1], "pads": [1, 0, 0, 1],
+             "dilations": [1, 2], "kernel_shape": [3, 2]}  # fmt: skip
+    mask = random(2, 12, 3, 4)
+    given = {"x": x, "w": w, "o": offsets, "b": b, "m": mask}
+    yield Case("DeformConv", "DeformConv", given, attrs=attrs, opset=19, reference=True)
+    plain = {"x": x, "w": random(4, 6, 2, 2), "o": random(2, 8, 6, 4, low=-2, high=2)}
+    yield Case("DeformConv-plain", "DeformConv", plain, opset=19, reference=True)
+
+
+CASES = [*resize_cases(), *quantised_cases(), *other_cases(), *deformed_cases()]

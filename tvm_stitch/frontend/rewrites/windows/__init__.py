@@ -1,0 +1,1 @@
+"""Operators of windows over images that TVM's importer lacks."""
