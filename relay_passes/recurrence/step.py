@@ -170,4 +170,5 @@ class _Whole:
 
 
 def _copy(x: te.Tensor) -> te.Tensor:
-    return te.compute(x.shape, x, "state")
+    # A tensor by itself has one axis for te.compute: a state may be a number.
+    return te.compute(x.shape, lambda *place: x(*place), "state")  # noqa: PLW0108

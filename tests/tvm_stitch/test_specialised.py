@@ -53,6 +53,7 @@ NODES = [
     "resize_downsample_sizes_cubic_antialias",
     "reversesequence_batch",
     "rnn_seq_length",
+    "scan9_scalar",
     "scan9_sum",
     "slice",
     "spacetodepth_crd_mode_example",

@@ -167,3 +167,25 @@ def test_strict_raises_what_can_t_be_built():
 def test_an_unknown_option_is_refused():
     with pytest.raises(Exception, match="tvm_stitch has no such option"):
         torch.compile(Net().eval(), backend=backend, options={"speed": 9})(torch.ones(1, 3, 4, 4))
+
+
+class Cut(torch.nn.Module):
+    """Leaves out as many of the last elements as a tensor says."""
+
+    def forward(self, x, count):
+        kept = x.shape[-1] - count.item()
+        places = torch.arange(kept) * 2 + 1
+        return torch.bucketize(x.exp() * 2 + 1, x[0]), places * places + x.shape[0]
+
+
+@torch.no_grad()
+@torch._dynamo.config.patch(capture_scalar_outputs=True)
+def test_what_numbers_of_the_data_decide_stays_with_pytorch():
+    net = Cut()
+    run = compiled(net)
+    x = torch.randn(3, 8).sort().values
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for count in map(torch.tensor, (2, 5, 2)):
+            close(run(x, count), net(x, count))
+    assert report().builds == 1 and not report().eager

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.utils import _pytree as pytree
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.torch_import import (
@@ -30,7 +31,23 @@ class _Has(OperatorSupportBase):
         self._names = converted_names()
 
     def is_node_supported(self, _submodules: Any, node: fx.Node) -> bool:
-        return node.op == "call_function" and getattr(node.target, "__name__", "") in self._names
+        if node.op != "call_function" or getattr(node.target, "__name__", "") not in self._names:
+            return False
+        return all(map(_is_of_known_shape, (node, *node.all_input_nodes)))
+
+
+def _is_of_known_shape(node: fx.Node) -> bool:
+    """Return whether a node makes tensors, no numbers, whose shapes no number of the data decides.
+
+    Models take and make such.
+    """
+    return all(map(_is_known, pytree.tree_leaves(node.meta.get("val"))))
+
+
+def _is_known(made: Any) -> bool:
+    if isinstance(made, torch.Tensor):
+        return all(isinstance(extent, int) for extent in made.shape)
+    return made is None
 
 
 class Part(torch.nn.Module):

@@ -22,6 +22,11 @@ def resize_cases():
                 order=("x", "", "s"),
                 reference=True,
             )
+    for mode in ("nearest", "linear"):
+        attrs = {"mode": mode, "coordinate_transformation_mode": "align_corners"}
+        scales = {"s": np.array([1, 1, 1, 0.5, 2], "f4")}
+        yield Case(f"Resize-{mode}-to-one", "Resize", {"x": random(1, 2, 1, 2, 3)}, scales,
+                   attrs, order=("x", "", "s"), reference=True)  # fmt: skip
     for mode in ("linear", "cubic"):
         sizes = {"n": ints(1, 2, 3, 9)}
         attrs = {"mode": mode, "antialias": 1}

@@ -40,7 +40,10 @@ def _window(draw: Draw, x: np.ndarray) -> dict:
     if draw.maybe():
         attrs["strides"] = [draw.randint(1, 3) for _ in sizes]
     if draw.maybe(0.3):
-        attrs["auto_pad"] = draw.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
+        # Where windows lie apart, padding would be negative: the evaluator cuts, others do not.
+        strides = attrs.get("strides", [1] * len(sizes))
+        near = all(k >= s for k, s in zip(attrs["kernel_shape"], strides, strict=True))
+        attrs["auto_pad"] = draw.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]) if near else "VALID"
     elif draw.maybe():
         attrs["pads"] = [draw.randint(0, k - 1) for _ in range(2) for k in attrs["kernel_shape"]]
     return attrs

@@ -105,6 +105,8 @@ def _is_imported(form: Form, attrs: dict, sized: dict[int, Sized], shape: tuple[
         return False
     if any(each.made != each.scale * each.extent for each in sized.values()):
         return False
+    if form.coordinates == "align_corners" and any(each.made == 1 for each in sized.values()):
+        return False  # topi divides by the last place
     if form.mode == "cubic" and any(each.scale < 1 for each in sized.values()):
         return False
     return len(shape) in (3, 4, 5) and all(
