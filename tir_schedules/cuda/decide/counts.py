@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ...analysis.kernel_facts import is_large_contraction
 from ...device.cuda import CudaDevice
 from ...kernel_ir.expr import Axis
 from ...kernel_ir.stage import Stage
+from ..facts.parts import followers
 from ..facts.reading import Reading
-from ..facts.scaled_rows import ScaledRow, scaled_rows
 from ..plan.decisions import PartDecisions
 from .policy import BLOCKS
 
@@ -17,9 +17,9 @@ from .policy import BLOCKS
 def part_counts(reading: Reading, device: CudaDevice) -> Iterator[tuple[PartDecisions, ...]]:
     """Yield the sums of few results that several blocks may add up, each in so many parts."""
     seen: set[tuple[PartDecisions, ...]] = set()
-    stages, rows = reading.reduced.stages, scaled_rows(reading.reduced)
-    follow = {stage for row in rows.values() for stage in row.sums}
-    domain = {s: max(each.domain for each in (s, *_sums_of(s, rows))) for s in stages}
+    stages, led = reading.reduced.stages, followers(reading.reduced)
+    follow = {stage for sums in led.values() for stage in sums}
+    domain = {s: max(each.domain for each in (s, *led.get(s, ()))) for s in stages}
     largest = max(domain.values(), default=0)
     sums = [
         (n, s) for n, s in enumerate(stages)
@@ -38,8 +38,8 @@ def part_counts(reading: Reading, device: CudaDevice) -> Iterator[tuple[PartDeci
 
 def row_counts(reading: Reading) -> Iterator[tuple[PartDecisions, ...]]:
     """Yield rows of exps that products read, each in parts that a block has room for."""
-    stages, rows = reading.reduced.stages, scaled_rows(reading.reduced)
-    numbers = [n for n, s in enumerate(stages) if any(map(is_large_contraction, _sums_of(s, rows)))]
+    stages, led = reading.reduced.stages, followers(reading.reduced)
+    numbers = [n for n, s in enumerate(stages) if any(map(is_large_contraction, led.get(s, ())))]
     for length in BLOCKS.row_parts:
         long = [n for n in numbers if stages[n].reduced[0].extent > length]
         if not long:
@@ -47,11 +47,6 @@ def row_counts(reading: Reading) -> Iterator[tuple[PartDecisions, ...]]:
         extents = [stages[n].reduced[0].extent for n in long]
         counts = (_even_parts(extent, -(-extent // length), BLOCKS.terms) for extent in extents)
         yield tuple(PartDecisions(n, 0, count) for n, count in zip(long, counts, strict=True))
-
-
-def _sums_of(stage: Stage, rows: Mapping[Stage, ScaledRow]) -> tuple[Stage, ...]:
-    """Return the sums of exps that are in parts if the largest element of their row is."""
-    return rows[stage].sums if stage in rows else ()
 
 
 def _cut_axis(stage: Stage) -> Axis:

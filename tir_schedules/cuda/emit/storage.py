@@ -24,10 +24,9 @@ class Parameters:
         self.declared: list[tirx.Stmt] = []
         self.buffers: list[ir.Var] = []
         self.flat: dict[Tensor, ir.Var] = {}
-        names: set[str] = set()
+        self._names: set[str] = set()
         for tensor in (t for t in tensors if t not in over):
-            name = tensor.name if tensor.name not in names else f"{tensor.name}_{len(names)}"
-            names.add(name)
+            name = self._name(tensor)
             param = tirx.decl_buffer(tensor.shape, tensor.dtype, name, layout=None)
             pointer = tirx.buffer_data(param)
             flat = tirx.decl_buffer((tensor.elements,), tensor.dtype, name, data=pointer)
@@ -39,9 +38,16 @@ class Parameters:
 
     def keep(self, tensor: Tensor) -> tirx.Stmt:
         """Return the allocation of what one launch makes and another reads."""
-        buffer = tirx.decl_buffer((tensor.elements,), tensor.dtype, tensor.name)
+        buffer = tirx.decl_buffer((tensor.elements,), tensor.dtype, self._name(tensor))
         self.flat[tensor] = buffer
         return tirx.AllocBuffer(buffer)
+
+    def _name(self, tensor: Tensor) -> str:
+        """Return a tensor's name, with a number behind it if another has it."""
+        taken = tensor.name in self._names
+        name = f"{tensor.name}_{len(self._names)}" if taken else tensor.name
+        self._names.add(name)
+        return name
 
 
 class BlockMemory:

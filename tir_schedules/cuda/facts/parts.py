@@ -15,28 +15,49 @@ from ...kernel_ir.expr import Axis, AxisRef, Expr, Load, Op
 from ...kernel_ir.stage import Kernel, Reduction, Stage, substitute_axes
 from ..plan.decisions import PartDecisions
 from ..plan.parts import Parts
+from .centred_rows import CentredParts, centred_rows
 from .cut import Cut
 from .scaled_rows import given_away, in_scaled_parts, scaled_rows
 
 
 def in_parts(kernel: Kernel, parts: Sequence[PartDecisions]) -> Kernel:
-    """Return the kernel with some sums in parts: with a row's largest element its sums of exps."""
+    """Return the kernel with some sums in parts, and with each those that `followers` has of it."""
     chosen = {kernel.stages[part.stage]: part for part in parts}
     rows = {stage: row for stage, row in scaled_rows(kernel).items() if stage in chosen}
-    follow = {stage for row in rows.values() for stage in row.sums}
+    follow = {s for each, sums in followers(kernel).items() if each in chosen for s in sums}
     made = kernel
     for stage, row in rows.items():
         made = in_scaled_parts(made, row, chosen[stage].count)
     stages: list[Stage] = []
+    squares: dict[Stage, list[Stage]] = {}
     for stage in made.stages:
         alone = stage in chosen and stage not in rows and stage not in follow
-        stages += _factored(stage, chosen[stage]) if alone else [stage]
+        if not alone:
+            stages += squares.get(stage, [stage])
+            continue
+        cut = Cut.into(stage.reduced[chosen[stage].axis].extent, chosen[stage].count)
+        *first, whole = _factored(stage, chosen[stage].axis, cut)
+        stages += first
+        if about := centred_rows(kernel).get(stage):
+            centred = CentredParts(stage, first[-1].out, chosen[stage].axis, cut)
+            stages.append(centred.mean())
+            squares |= {square.stage: centred.squares(square) for square in about}
+        stages.append(whole)
     return replace(made, stages=tuple(stages))
 
 
-def _factored(stage: Stage, decided: PartDecisions) -> list[Stage]:
-    axis, rule = stage.reduced[decided.axis], stage.reduction
-    cut = Cut.into(axis.extent, decided.count)
+def followers(kernel: Kernel) -> dict[Stage, tuple[Stage, ...]]:
+    """Return the sums that are in parts if another stage is: of exps, by the largest element of
+    their row, and of squares, by the total that they are about.
+    """
+    found = {stage: row.sums for stage, row in scaled_rows(kernel).items()}
+    for total, squares in centred_rows(kernel).items():
+        found[total] = tuple(square.stage for square in squares)
+    return found
+
+
+def _factored(stage: Stage, along: int, cut: Cut) -> list[Stage]:
+    axis, rule = stage.reduced[along], stage.reduction
     part, inner = Axis(f"{axis.name}_part", cut.count), Axis(axis.name, cut.size, is_reduce=True)
     value = substitute_axes(stage.value, {axis: cut.place(part, inner)})
     value = _guarded(value, cut, part, inner, rule)
