@@ -137,9 +137,10 @@ def test_what_is_no_number_stays_so(special):
     assert np.isnan(expected[1]).all()
 
 
-def test_long_rows_are_read_twice_by_default():
+@pytest.mark.parametrize("shape", [(16, 300_000), (1024, 100_000)], ids=["few", "many"])
+def test_rows_that_no_block_holds_are_read_twice_by_default(shape):
     """Once for their mean and variance, once for the results."""
-    plan = planned(subgraph("layernorm", 16, 300_000)).plan
+    plan = planned(subgraph("layernorm", *shape)).plan
     assert len(plan.launches()) == 2
     assert max(tensor.bytes for tensor in plan.workspace) < 1 << 16
 

@@ -8,6 +8,7 @@ from ...analysis.kernel_facts import is_large_contraction
 from ...device.cuda import CudaDevice
 from ...kernel_ir.expr import Axis
 from ...kernel_ir.stage import Stage
+from ..facts.centred_rows import centred_rows
 from ..facts.parts import followers
 from ..facts.reading import Reading
 from ..plan.decisions import PartDecisions
@@ -47,6 +48,26 @@ def row_counts(reading: Reading) -> Iterator[tuple[PartDecisions, ...]]:
         extents = [stages[n].reduced[0].extent for n in long]
         counts = (_even_parts(extent, -(-extent // length), BLOCKS.terms) for extent in extents)
         yield tuple(PartDecisions(n, 0, count) for n, count in zip(long, counts, strict=True))
+
+
+def centred_counts(reading: Reading) -> Iterator[tuple[PartDecisions, ...]]:
+    """Yield totals of longer rows than a block holds, each in parts that it has room for."""
+    stages, rows = reading.reduced.stages, centred_rows(reading.reduced)
+    held = max(BLOCKS.threads) * max(BLOCKS.holds)
+    long = [n for n, s in enumerate(stages) if s in rows and _terms(s) > held]
+    for length in BLOCKS.centred_parts if long else ():
+        yield tuple(_near(n, stages[n], length) for n in long)
+
+
+def _near(number: int, stage: Stage, length: int) -> PartDecisions:
+    """Return in how many parts of about so many terms a sum is."""
+    axis = _cut_axis(stage)
+    count = _even_parts(axis.extent, -(-_terms(stage) // length), BLOCKS.vector)
+    return PartDecisions(number, stage.reduced.index(axis), count)
+
+
+def _terms(stage: Stage) -> int:
+    return stage.domain // stage.out.elements
 
 
 def _cut_axis(stage: Stage) -> Axis:

@@ -22,7 +22,7 @@ from ..legal.phase import build_phase
 from ..plan.decisions import Decisions, PartDecisions, PhaseDecisions
 from ..plan.kernel_plan import Phase
 from .candidates import candidates, families
-from .counts import part_counts, row_counts
+from .counts import centred_counts, part_counts, row_counts
 from .numbered import Numbers
 from .policy import BLOCKS
 
@@ -42,7 +42,7 @@ def default_decisions(reading: Reading, device: CudaDevice) -> Decisions | str:
         return reason
     whole = cheapest(reading.space(), (), device)
     found = [] if isinstance(whole, str) else [whole]
-    counts = row_counts(reading)
+    counts = itertools.chain(row_counts(reading), centred_counts(reading))
     if not found or found[0].blocks < BLOCKS.few * device.sms:
         counts = itertools.chain(counts, part_counts(reading, device))
     for parts in counts:

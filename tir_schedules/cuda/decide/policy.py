@@ -21,7 +21,8 @@ class BlockPolicy:
     fewer than `few` blocks a multiprocessor: as many as give `waves` of blocks of `share` results,
     of a product `product_share`. An axis of `long_axis` positions is cut, before shorter ones.
     Parts are whole numbers of `vector`, of a product `terms`. Rows of exps that a product reads go
-    in parts of about `row_parts`, which a block has room for.
+    in parts of about `row_parts`, which a block has room for; rows whose squares are about their
+    mean, if no block holds them, of `centred_parts`.
 
     `widths`, `holds` and `unrolls` are candidates of knobs of those names.
 
@@ -73,6 +74,7 @@ class BlockPolicy:
     vector: int = 4
     terms: int = 64
     row_parts: tuple[int, ...] = (256, 512, 1024)
+    centred_parts: tuple[int, ...] = (8192, 32768)
 
     widths: tuple[int, ...] = (1, 2, 4, 8)
     holds: tuple[int, ...] = (96, 48, 0)
