@@ -88,7 +88,8 @@ FLOORS = {
         "cpu.emit.attention", "cpu.cost", "cpu.decide.products", "cpu.decide.tiles",
         "cpu.decide.traffic",
         "cpu.decide.attention", "cpu.decide", "cpu.accept", "cpu.tuning", "cpu.sorting", "cpu",
-        "cuda.plan", "cuda.facts", "cuda.legal", "cuda.emit", "cuda.cost", "cuda.decide", "cuda",
+        "cuda.plan", "cuda.facts", "cuda.legal", "cuda.emit", "cuda.cost", "cuda.decide",
+        "cuda.tuning", "cuda",
     ],
     "relay_passes": [
         "graph", "explorer", "cost", "rewrites", "rewrites.legalize", "fusion", "recurrence",

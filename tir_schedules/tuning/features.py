@@ -8,7 +8,10 @@ from types import ModuleType
 from ..backend import Plan
 from ..device import Device
 
-_HOMES = {"llvm": "tir_schedules.cpu.tuning.features"}
+_HOMES = {
+    "llvm": "tir_schedules.cpu.tuning.features",
+    "cuda": "tir_schedules.cuda.tuning.features",
+}
 
 
 def features(plan: Plan, device: Device) -> dict[str, float]:

@@ -56,9 +56,10 @@ def _list(args: argparse.Namespace) -> None:
 
 def _described(text: str) -> str:
     found = json.loads(text)
-    return f"{found.pop('mcpu', '?')}, {found.pop('threads', '?')} threads, " + ", ".join(
-        f"{name} {value}" for name, value in found.items()
-    )
+    head = f"{found.pop('mcpu', '?')}, {found.pop('threads', '?')} threads"
+    if found.get("kind") == "cuda":
+        head = f"cuda:{found.pop('arch', '?')}"
+    return ", ".join([head, *(f"{name} {value}" for name, value in found.items())])
 
 
 def _row(workload: str, trials: list[Trial], best: Trial | None) -> str:

@@ -9,7 +9,6 @@ from tir_schedules.backend import device_of
 from tir_schedules.device import Device
 from tir_schedules.device.profile import load_profile
 from tvm_stitch.build import Lowered, Request, lower
-from tvm_stitch.targets import refuse_gpu, resolve
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,6 @@ class LoweredModel:
 
 def lowered_model(request: Request) -> LoweredModel:
     """Lower a model. Raises: StitchError as `compile` does."""
-    refuse_gpu(resolve(request.target, request.threads), "tuning")
     lowered = lower(request)
     profile = None if request.profile is None else load_profile(Path(request.profile))
     return LoweredModel(lowered, device_of(lowered.target, lowered.threads, profile))

@@ -15,7 +15,7 @@ from tir_schedules.kernel_ir.stage import Kernel
 from tir_schedules.tuning.candidates import Candidates
 
 from .log import Log, Trial
-from .log.fingerprint import device_key
+from .log.fingerprint import device_key, family
 from .model.kept import model_of
 from .plans.choosing import ChoosingSource
 from .policy import POLICY, ReusePolicy
@@ -78,7 +78,7 @@ class Reuse:
         self._policy = policy
         key = device_key(device)
         self._log, self._device = log, key.key
-        self._model = model_of(log, key, device.mcpu)
+        self._model = model_of(log, key, family(device))
 
     def decide(self, candidates: Candidates) -> Decided:
         """Return what to run a kernel by: the same for the same log."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm.target import Target
@@ -49,7 +49,8 @@ class Session:
         policy: SessionPolicy = POLICY.session,
     ) -> None:
         self._policy = policy
-        self._confirming = Pace(rounds=SURE, slice_ns=policy.confirm_slice_ns)
+        slice_ns = max(policy.confirm_slice_ns, crew.pace.slice_ns)
+        self._confirming = replace(crew.pace, rounds=SURE, slice_ns=slice_ns)
         self._log, self._crew, self._told = log, crew, told
         self._device, self._seed = device_key(device), seed
         self.tuners = [KernelTuner(task, target, model, seed, policy.batch) for task in tasks]

@@ -9,16 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from tir_schedules.decision_source import using
+from tir_schedules.host import available_cpus
 from tvm_stitch.build import Request
+from tvm_stitch.runtime.gpu_driver import gpu
+from tvm_stitch.targets import gpu_arch
 
 from ..errors import StitchError
 from .forms.choices import Asking
 from .forms.form_session import FormSession, ModelSubject
 from .log import Log
-from .log.fingerprint import device_key
+from .log.fingerprint import device_key, family
 from .lowered_model import lowered_model
 from .measure.crew import Crew
 from .measure.fleet import Fleet
+from .measure.outcome import GPU_PACE
 from .measure.rpc_machine import Tracker
 from .model.kept import keep, model_of
 from .plans.choosing import ChoosingSource
@@ -56,12 +60,12 @@ def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], Non
         found = tasks_in(model)
         if not found.tasks:
             raise StitchError(asked.model, "has no kernel of our templates", "compile it as it is")
-        device, threads = device_key(found.device), found.device.threads
-        gains = model_of(log, device, found.device.mcpu)
+        device, arch = device_key(found.device), gpu_arch(found.target)
+        gains = model_of(log, device, family(found.device))
         with _measuring(asked.tracker, found) as crew:
             subject = ModelSubject(asked.model, asked.options, found.device)
             forms = FormSession(subject, asking.forms, log, crew, device, asked.seed, told)
-            if asked.tracker is None:  # the model's file is here
+            if asked.tracker is None and not arch:  # the model's file is here
                 forms.run(*_share(asked, POLICY.forms.share))
             if forms.taken:
                 with using(chooses):
@@ -79,7 +83,8 @@ def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], Non
             if not session.interrupted:
                 session.run(_left(asked, forms.trials + plans.trials, start))
         samples = keep(log, device)
-    head = f"{asked.model}: {len(found.tasks)} kernels, {threads} threads, --seed {asked.seed}"
+    place = f"cuda:{arch}" if arch else f"{found.device.threads} threads"
+    head = f"{asked.model}: {len(found.tasks)} kernels, {place}, --seed {asked.seed}"
     lines = [head, *([render_forms(forms)] if forms.measured else [])]
     lines += [render_plans(plans)] if plans.chosen else []
     return "\n".join([*lines, render(session), describe(samples, asked.seed)])
@@ -99,6 +104,13 @@ def _left(asked: Asked, trials: int, start: float) -> Budget:
 
 
 def _measuring(tracker: Tracker | None, found: Tasks) -> Crew | Fleet:
+    """Return who measures. Raises: StitchError for a GPU that is not this machine's."""
+    if arch := gpu_arch(found.target):
+        if tracker is not None:
+            remedy = "tune where the GPU is, without --tracker"
+            raise StitchError(f"--target cuda:{arch}", "a tracker's machines are CPUs", remedy)
+        gpu(arch)
+        return Crew(found.target, 1, available_cpus(), GPU_PACE)
     threads = found.device.threads
     if tracker is None:
         return Crew(found.target, threads, threads)

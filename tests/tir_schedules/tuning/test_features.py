@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from support.cuda.checked import H200
 from support.tuning.kernels import KERNELS, device
 from tir_schedules.decisions import with_knob
 from tir_schedules.tuning.candidates import Candidates
@@ -41,3 +42,14 @@ def test_what_is_decided_shows():
     assert usual in (serial, parallel)
     assert (serial["parallel"], parallel["parallel"]) == (0.0, 1.0)
     assert serial["predicted"] != parallel["predicted"]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_those_of_gpus_are_finite_and_tell_most_plans_apart(name):
+    made, rng = Candidates.of(KERNELS[name](), H200), random.Random(1)
+    drawn = {made.space.sample(rng) for _ in range(60)}
+    plans = [p for p in map(made.plan, drawn) if not isinstance(p, str)]
+    told = [features(plan, H200) for plan in plans]
+    assert len(plans) > 10
+    assert all(math.isfinite(value) for each in told for value in each.values())
+    assert len({tuple(sorted(each.items())) for each in told}) > 0.5 * len(plans)

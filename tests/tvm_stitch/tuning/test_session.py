@@ -14,7 +14,7 @@ from tir_schedules.decisions import to_json
 from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.log.fingerprint import device_key
-from tvm_stitch.tuning.measure.outcome import Outcome, Pace
+from tvm_stitch.tuning.measure.outcome import PACE, Outcome, Pace
 from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.records import trial, workload_record
@@ -31,6 +31,8 @@ def by_tasks(decisions: Any) -> float:
 
 class FakeCrew:
     """Says what a function of decisions says; those of `BAD` tasks fail."""
+
+    pace = PACE
 
     def __init__(self, ns: Callable[[Any], float] = by_tasks, jitter: float = 0.0) -> None:
         self._ns, self._jitter, self._rng = ns, jitter, random.Random(0)

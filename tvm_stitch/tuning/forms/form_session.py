@@ -17,8 +17,9 @@ from tir_schedules.device import Device
 
 from ..log import DeviceKey, Log, PlanChoice
 from ..measure.crew import Crew
-from ..measure.measuring import CONFIRMING, Measuring
+from ..measure.measuring import Measuring
 from ..measure.outcome import Outcome, Pace
+from ..measure.subject import cache_bytes
 from ..measure.told_forms import Forms
 from .choices import key_of
 from .form_policy import DEFAULT, FormPolicy
@@ -32,7 +33,7 @@ class ModelSubject:
     nbytes = 0  # a model's own buffers are as in use
 
     def __init__(self, path: Path, options: Mapping[str, Any], device: Device) -> None:
-        self._path, self.l3_bytes = path, device.l3_bytes
+        self._path, self.cache_bytes = path, cache_bytes(device)
         self._options = dict(options)
         if options.get("profile") is not None:  # a worker runs in a folder of its own
             self._options["profile"] = str(Path(options["profile"]).resolve())
@@ -94,7 +95,7 @@ class FormSession(Measuring):
         order = sorted(best.values(), key=lambda each: each.log_gain, reverse=True)
         every = tuple(pair for each in order for pair in each.decisions)
         candidates = dict.fromkeys((every, order[0].decisions))
-        outcomes = self._measure([*candidates], CONFIRMING)
+        outcomes = self._measure([*candidates], self._confirming)
         found = max(outcomes, key=lambda each: each.log_gain)
         if found.log_gain > self._policy.better:
             self.taken, self.ns, self.default_ns = found.decisions, found.ns, found.default_ns

@@ -16,6 +16,8 @@ from tir_schedules.decision_source import using
 from tir_schedules.decisions import from_json
 from tvm_stitch import api
 from tvm_stitch.profiling.kernel_model import kernels_module
+from tvm_stitch.runtime.gpu_driver import gpu
+from tvm_stitch.targets import gpu_arch
 from tvm_stitch.verification.judge import worst_of
 from tvm_stitch.verification.samples.inputs import random_inputs
 
@@ -25,6 +27,12 @@ from .told_forms import ToldForms
 Call = Callable[..., Any]  # on the arrays that `arrays` returns
 MODEL_BOUND = 1e-4  # of the largest result
 _SCHEDULED = {"tirx.is_scheduled": True, "op_pattern": 8}
+
+
+def home_of(target: Target) -> tvm.runtime.Device:
+    """Return where kernels of a target run. Raises: StitchError for a GPU that is not here."""
+    arch = gpu_arch(target)
+    return gpu(arch) if arch else tvm.cpu()
 
 
 def widened(array: np.ndarray) -> np.ndarray:
@@ -50,6 +58,7 @@ class KernelBuilder:
 
     def __init__(self, message: Mapping[str, Any]) -> None:
         self._target, self._threads = Target(message["target"]), message["threads"]
+        self.home = home_of(self._target)
         self._device = device_of(self._target, self._threads)
         self._backend = backend(self._device)
         self._func = tvm.ir.load_json(message["func"])
@@ -104,6 +113,7 @@ class RegionBuilder:
 
     def __init__(self, message: Mapping[str, Any]) -> None:
         self._target, self._threads = Target(message["target"]), message["threads"]
+        self.home = home_of(self._target)
         self._inputs = [TensorSpec(tuple(shape), dtype) for shape, dtype in message["inputs"]]
         self._most = message["most"]
 
@@ -129,6 +139,7 @@ class ModelBuilder:
 
     def __init__(self, message: Mapping[str, Any]) -> None:
         self._path, self._options = message["path"], message["options"]
+        self.home = tvm.cpu()
         self._usual = api.compile(self._path, **self._options)
 
     def arrays(self, seed: int) -> list[np.ndarray]:

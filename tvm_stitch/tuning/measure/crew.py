@@ -37,7 +37,7 @@ class Crew:
         machine: Machine | None = None,
     ) -> None:
         self._target, self._threads = target, threads
-        self._pace = self._usual_pace = pace
+        self._pace = self.pace = pace
         self._patience, self._machine = patience, machine or LocalMachine()
         self.children: list[Worker | None] = [None] * workers
         self._task: dict[str, Any] = {}
@@ -69,14 +69,14 @@ class Crew:
             "target": str(self._target),
             "threads": self._threads,
             "seed": seed,
-            "sets": self._usual_pace.sets(subject.nbytes, subject.l3_bytes),
+            "sets": self.pace.sets(subject.nbytes, subject.cache_bytes),
             **subject.message(),
         }
         list(self._pool.map(self._loaded, range(len(self.children))))
 
     def measure(self, decisions: Sequence[Any], pace: Pace | None = None) -> list[Outcome]:
         """Return an outcome for each of some decisions, in their order."""
-        self._pace = pace or self._usual_pace
+        self._pace = pace or self.pace
         count = len(self.children)
         shares = [decisions[n::count] for n in range(count)]
         built = list(self._pool.map(self._built, range(count), shares))

@@ -41,7 +41,7 @@ class Fleet:
     ) -> None:
         self._tracker, self._device = tracker, device
         self._target, self._threads = target, threads
-        self._pace, self._patience = pace, patience
+        self.pace, self._patience = pace, patience
         self.crews: list[Crew] = []
         self._task: tuple[Subject, int] | None = None
 
@@ -125,5 +125,5 @@ class Fleet:
             machine.check(self._target, self._threads, self._device)
         except Lost:
             return None
-        shared = (self._target, self._threads, self._threads, self._pace, self._patience)
+        shared = (self._target, self._threads, self._threads, self.pace, self._patience)
         return Crew(*shared, machine)

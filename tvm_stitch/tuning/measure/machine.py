@@ -45,8 +45,8 @@ class Machine(Protocol):
 class LocalMachine:
     """This one. Workers end with the thread that started them."""
 
-    def __init__(self, module: str = WORKER) -> None:
-        self._module = module
+    def __init__(self, module: str | None = None) -> None:
+        self._module = module or WORKER
         self._cpus = sorted(os.sched_getaffinity(0))
         self.workdir = Path(tempfile.mkdtemp(prefix="tvm-stitch-tune-"))
 

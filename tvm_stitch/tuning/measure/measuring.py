@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ..log import DeviceKey, Log
 from ..log.trial import SURE
 from .crew import Crew
 from .fleet import Fleet
-from .outcome import Pace
-
-CONFIRMING = Pace(rounds=SURE)
 
 
 class Measuring(ABC):
@@ -29,6 +27,7 @@ class Measuring(ABC):
     ) -> None:
         self._log, self._crew, self._device = log, crew, device
         self._seed, self._told = seed, told
+        self._confirming = replace(crew.pace, rounds=SURE)
         self.trials, self.interrupted = 0, False
 
     def run(self, trials: int | None, seconds: float | None) -> None:

@@ -27,11 +27,11 @@ class Pace:
     cached: float = 0.5
     streamed: float = 4.0
 
-    def sets(self, nbytes: int, l3_bytes: int) -> int:
+    def sets(self, nbytes: int, cache_bytes: int) -> int:
         """Return how many copies of `nbytes` of buffers a kernel goes through."""
-        if nbytes <= self.cached * l3_bytes:
+        if nbytes <= self.cached * cache_bytes:
             return 1
-        return math.ceil(self.streamed * l3_bytes / nbytes) + 1
+        return math.ceil(self.streamed * cache_bytes / nbytes) + 1
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class Patience:
 
 
 PACE, PATIENCE = Pace(), Patience()
+# Calls of a GPU are waited for once for as many as take so long: the wait is itself some 10 us.
+GPU_PACE = Pace(slice_ns=3_000_000, warm_ns=1_000_000, clock_ns=1_000_000)
 
 
 @dataclass(frozen=True)

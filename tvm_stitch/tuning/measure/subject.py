@@ -7,7 +7,14 @@ from typing import Any, Protocol
 import tvm
 
 from tir_schedules.decisions import to_json
+from tir_schedules.device import Device
+from tir_schedules.device.cuda import CudaDevice
 from tir_schedules.tuning.candidates import Candidates
+
+
+def cache_bytes(device: Device) -> int:
+    """Return the last cache, where a kernel's buffers may stay from one call to the next."""
+    return device.l2_bytes if isinstance(device, CudaDevice) else device.l3_bytes
 
 
 class Subject(Protocol):
@@ -16,7 +23,7 @@ class Subject(Protocol):
     kind: str
     default: Any
     nbytes: int  # that one call reads and writes
-    l3_bytes: int
+    cache_bytes: int
 
     def message(self) -> dict[str, Any]:
         """Return what a worker loads it from, as JSON types."""
@@ -34,7 +41,7 @@ class KernelSubject:
         self.candidates = candidates
         self.default = candidates.default
         self.nbytes = sum(tensor.bytes for tensor in candidates.kernel.touched)
-        self.l3_bytes = candidates.device.l3_bytes
+        self.cache_bytes = cache_bytes(candidates.device)
 
     def message(self) -> dict[str, Any]:
         return {"func": tvm.ir.save_json(self.candidates.func)}

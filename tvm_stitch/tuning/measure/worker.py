@@ -17,6 +17,10 @@ from .builders import BUILDERS, Call
 from .outcome import Pace
 
 
+def _done() -> None:
+    """A CPU has run a call when it returns."""
+
+
 class Bench:
     """The candidates of one subject, by their numbers; 0 is what the cost model decides."""
 
@@ -26,7 +30,9 @@ class Bench:
         gc.collect()
         self._builder = BUILDERS[message["kind"]](message)
         arrays = self._builder.arrays(message["seed"])
-        self._sets = [[tvm.runtime.tensor(a) for a in arrays] for _ in range(message["sets"])]
+        home = self._builder.home
+        self._sets = [[tvm.runtime.tensor(a, home) for a in arrays] for _ in range(message["sets"])]
+        self._wait = _done if home == tvm.cpu() else home.sync
         self._usual: list[np.ndarray] = []
         return {}
 
@@ -78,6 +84,8 @@ class Bench:
             now = clock()
             if now > warm_until and calls >= len(sets):
                 break
+        self._wait()
+        now = clock()
         each = max(1.0, (now - start) / calls)
         inner = max(1, math.ceil(pace.clock_ns / each))
         samples = []
@@ -85,6 +93,7 @@ class Bench:
             start = clock()
             for at in range(inner):
                 call(*sets[(calls + at) % len(sets)])
+            self._wait()
             samples.append((clock() - start) / inner)
             calls += inner
         return statistics.median(samples)

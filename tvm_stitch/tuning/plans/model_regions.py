@@ -16,6 +16,7 @@ from relay_passes.graph.op_graph import OpGraph
 from tir_schedules.device import Device
 
 from ..measure.kernel_inputs import positions
+from ..measure.subject import cache_bytes
 from .partition import Partition
 from .plan_policy import DEFAULT, PlanPolicy
 from .region_module import calls_of, region_module, scheduled
@@ -33,7 +34,7 @@ class RegionSubject:
         whole = union(region.groups)
         self._kernel = whole.kernel()
         self.nbytes = sum(tensor.bytes for tensor in (*whole.inputs(), *whole.outputs()))
-        self.l3_bytes = device.l3_bytes
+        self.cache_bytes = cache_bytes(device)
 
     def message(self) -> dict[str, Any]:
         inputs = [param.ty for param in self._mod["main"].params]

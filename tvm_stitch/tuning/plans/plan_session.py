@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..log import DeviceKey, Log, PlanChoice
 from ..measure.crew import Crew
 from ..measure.fleet import Fleet
-from ..measure.measuring import CONFIRMING, Measuring
+from ..measure.measuring import Measuring
 from .model_regions import RegionSubject
 from .partition import Partition, to_json
 from .plan_policy import DEFAULT, PlanPolicy
@@ -82,7 +82,7 @@ class PlanSession(Measuring):
         self.trials += len(partitions)
         best = max(self._crew.measure(partitions), key=lambda each: each.log_gain)
         if best.log_gain > self._policy.better:
-            (best,) = self._crew.measure([best.decisions], CONFIRMING)
+            (best,) = self._crew.measure([best.decisions], self._confirming)
         if best.log_gain > self._policy.better:
             return Chosen(subject, best.decisions, best.ns, best.default_ns)
         default_ns = best.default_ns or subject.region.planned_ns

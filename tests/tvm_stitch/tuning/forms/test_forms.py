@@ -23,7 +23,7 @@ from tvm_stitch.tuning.forms.form_session import FormSession, ModelSubject
 from tvm_stitch.tuning.log import Log, PlanChoice
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.builders import ModelBuilder
-from tvm_stitch.tuning.measure.outcome import Outcome
+from tvm_stitch.tuning.measure.outcome import PACE, Outcome
 from tvm_stitch.tuning.reuse import LogSource
 
 HERE = device_key(device(2))
@@ -59,6 +59,8 @@ def asked(path) -> dict[str, tuple[str, ...]]:
 
 class FakeCrew:
     """Says that a model takes 100 ns, less what each of its forms saves."""
+
+    pace = PACE
 
     def __init__(self, saved: Mapping[tuple[str, str], float]) -> None:
         self._saved, self.batches = saved, []

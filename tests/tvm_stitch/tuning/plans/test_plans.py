@@ -23,7 +23,7 @@ from tvm_stitch.tuning.log import Log, PlanChoice
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.lowered_model import lowered_model
 from tvm_stitch.tuning.measure.builders import RegionBuilder
-from tvm_stitch.tuning.measure.outcome import Outcome
+from tvm_stitch.tuning.measure.outcome import PACE, Outcome
 from tvm_stitch.tuning.plans import partition
 from tvm_stitch.tuning.plans.choosing import ChoosingPlanner
 from tvm_stitch.tuning.plans.model_regions import RegionSubject, regions_of
@@ -99,6 +99,8 @@ def test_alternatives_are_those_nearer_than_the_evaluator_is_off():
 
 class FakeCrew:
     """Says that each partition takes what `ns` has for its number of groups."""
+
+    pace = PACE
 
     def __init__(self, ns: dict[int, float]) -> None:
         self._ns, self.batches = ns, []

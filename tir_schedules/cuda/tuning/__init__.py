@@ -1,0 +1,1 @@
+"""What only the tuner asks of the GPU's template."""
