@@ -15,9 +15,12 @@ from ...kernel_ir.expr import Axis, AxisRef, Expr, Load, Op
 from ...kernel_ir.stage import Kernel, Reduction, Stage, substitute_axes
 from ..plan.decisions import PartDecisions
 from ..plan.parts import Parts
-from .centred_rows import CentredParts, centred_rows
+from .centred_parts import CentredParts
+from .centred_rows import centred_rows
 from .cut import Cut
-from .scaled_rows import given_away, in_scaled_parts, scaled_rows
+from .given_away import given_away
+from .scaled_parts import in_scaled_parts
+from .scaled_rows import scaled_rows
 
 
 def in_parts(kernel: Kernel, parts: Sequence[PartDecisions]) -> Kernel:

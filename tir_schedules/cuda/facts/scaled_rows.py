@@ -1,24 +1,13 @@
-"""Rows of exps in parts, each less the largest of its part: sums are scaled when they are added up.
+"""Rows of exps less their largest element, whose sums may be in parts: `scaled_parts` makes them.
 
-rewrite: m[i] = max_k x(i, k); s[i] = sum_k exp(x(i, k) - m[i]) * v(i, k)
-      -> mp[p, i] = max_k x(i, pk); sp[p, i] = sum_k exp(x(i, pk) - mp[p, i]) * v(i, pk)
-         m[i] = max_p mp[p, i]; c[p, i] = exp(mp[p, i] - m[i]); s[i] = sum_p sp[p, i] * c[p, i]
-A divisor of all terms divides the sum (`rewrites.late_division`).
-Nothing waits for the whole row, whose exps are read once: a softmax takes two launches, attention
-of any length keeps its scores in blocks. Source: online softmax (arXiv 1805.02867, section 3) with
-parts side by side (Flash-Decoding). An infinite v whose weight is no float may give an infinity in
-the place of NaN.
+A row is what a softmax has: m[i] = max_k x(i, k); s[i] = sum_k exp(x(i, k) - m[i]) * v(i, k).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import ml_dtypes
-
-from ...analysis.kernel_facts import is_large_contraction
 from ...kernel_ir.expr import (
     NEVER_ABOVE_ZERO,
     Axis,
@@ -28,18 +17,13 @@ from ...kernel_ir.expr import (
     Load,
     Op,
     Tensor,
-    transform_loads,
     walk,
 )
-from ...kernel_ir.stage import Kernel, Reduction, Stage, fresh_axes, substitute_axes
+from ...kernel_ir.stage import Kernel, Stage
 from ...rewrites.inline import inline_into, is_identity
-from ..plan.parts import Parts
-from .cut import Cut
-from .halves import HALVES
 
-_EXP = "call:tirx.exp"
+EXP = "call:tirx.exp"
 _DTYPES = ("float32", "float64")
-_SUM = Reduction("sum", 0.0)
 
 
 @dataclass(frozen=True)
@@ -89,25 +73,25 @@ def _by_axes(stage: Stage) -> bool:
 def _is_power_stage(stage: Stage, largest: Stage) -> bool:
     if stage.reduction is not None or not is_identity(stage) or not _is_power(stage.value, largest):
         return False
-    along, (row,) = _along(stage, largest), largest.reduced
+    along, (row,) = axes_along(stage, largest), largest.reduced
     return len(along) == 1 and along[0].extent == row.extent
 
 
-def _along(power: Stage, largest: Stage) -> list[Axis]:
+def axes_along(power: Stage, largest: Stage) -> list[Axis]:
     """Return the axes of exps along which the element that they are less does not move."""
     bound = next(load for load in power.loads() if load.tensor is largest.out)
-    return [axis for axis in power.axes if axis.extent > 1 and not _moves(bound, axis)]
+    return [axis for axis in power.axes if axis.extent > 1 and not moves(bound, axis)]
 
 
 def _is_power(value: Expr, largest: Stage) -> bool:
     """Return whether an expression is exp(x - largest), of no more than 0."""
-    if not isinstance(value, Op) or value.name != _EXP:
+    if not isinstance(value, Op) or value.name != EXP:
         return False
     (mark,) = value.args
     if not isinstance(mark, Op) or mark.name != NEVER_ABOVE_ZERO:
         return False
     left, bound = mark.args[0].args
-    return _is_load(bound, largest.out) and not _reads(left, largest.out)
+    return is_load(bound, largest.out) and not _reads(left, largest.out)
 
 
 def _is_sum(stage: Stage, largest: Stage, powers: tuple[Stage, ...]) -> bool:
@@ -121,7 +105,7 @@ def _is_sum(stage: Stage, largest: Stage, powers: tuple[Stage, ...]) -> bool:
     whole = stage
     for power in (p for p in powers if stage.reads(p.out)):
         whole = inline_into(whole, power)
-    factors, divisors = _factors(whole)
+    factors, divisors = factors_of(whole)
     terms = [factor for factor in factors if _reads(factor, largest.out)]
     if len(terms) != 1 or not _is_power(terms[0], largest):
         return False
@@ -130,17 +114,17 @@ def _is_sum(stage: Stage, largest: Stage, powers: tuple[Stage, ...]) -> bool:
     # What is less its largest is the row's element at some place: at this one, if it moves along
     # the axis and the largest does not.
     below, bound = terms[0].args[0].args[0].args
-    return not _moves(bound, axis) and _moves(below, axis)
+    return not moves(bound, axis) and moves(below, axis)
 
 
-def _factors(stage: Stage) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+def factors_of(stage: Stage) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """Return what a sum's terms are products of, and what all terms are divided by."""
     value, (axis,) = stage.value, stage.reduced
     product = isinstance(value, Op) and value.name == "Mul"
     factors, divisors = [], []
     for factor in value.args if product else (value,):
         divided = isinstance(factor, Op) and factor.name == "Div"
-        if divided and isinstance(factor.args[1], Load) and not _moves(factor.args[1], axis):
+        if divided and isinstance(factor.args[1], Load) and not moves(factor.args[1], axis):
             factors.append(factor.args[0])
             divisors.append(factor.args[1])
         else:
@@ -148,183 +132,13 @@ def _factors(stage: Stage) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     return tuple(factors), tuple(divisors)
 
 
-def _is_load(expr: Expr, tensor: Tensor) -> bool:
+def is_load(expr: Expr, tensor: Tensor) -> bool:
     return isinstance(expr, Load) and expr.tensor is tensor
 
 
 def _reads(expr: Expr, tensor: Tensor) -> bool:
-    return any(_is_load(node, tensor) for node in walk(expr))
+    return any(is_load(node, tensor) for node in walk(expr))
 
 
-def _moves(expr: Expr, axis: Axis) -> bool:
+def moves(expr: Expr, axis: Axis) -> bool:
     return any(isinstance(node, AxisRef) and node.axis is axis for node in walk(expr))
-
-
-def in_scaled_parts(kernel: Kernel, row: ScaledRow, count: int) -> Kernel:
-    """Return the kernel with the sums of a row in about so many parts."""
-    made = _Parts(row, count)
-    stages: list[Stage] = []
-    for stage in kernel.stages:
-        if stage is row.largest:
-            stages += made.largest()
-        elif stage in row.powers:
-            stages += [made.power(stage), stage]
-        elif stage in row.sums:
-            stages += made.sums(stage)
-        else:
-            stages.append(stage)
-    read = {load.tensor for stage in stages for load in stage.loads()}
-    kept = tuple(s for s in stages if s not in row.powers or s.out in {*read, *kernel.outputs})
-    return Kernel(kernel.name, kernel.params, kernel.outputs, kept)
-
-
-class _Parts:
-    """The stages of a row in parts: each has its axes to itself."""
-
-    def __init__(self, row: ScaledRow, count: int) -> None:
-        self._row = row
-        (axis,) = row.largest.reduced
-        self._cut = Cut.into(axis.extent, count)
-        self._largest = self._tensor(row.largest.out, Parts)
-        self._scale = self._tensor(row.largest.out, Tensor, "scale")
-        self._powers: dict[Tensor, Tensor] = {}
-
-    def _tensor(self, made: Tensor, kind: type[Tensor], name: str = "parts") -> Tensor:
-        return kind(f"{made.name}_{name}", (self._cut.count, *made.shape), made.dtype)
-
-    def largest(self) -> list[Stage]:
-        """Return the largest element of each part, that of all, and how parts are scaled."""
-        stage, whole = self._row.largest, self._row.largest.out
-        rule = stage.reduction
-        part, inner = self._axes(stage.reduced[0])
-        value = self._placed(stage.value, stage.reduced[0], part, inner)
-        value = self._cut.guarded(value, part, inner, rule.start(whole.dtype))
-        first = self._stage(stage, self._largest, part, inner, value)
-        return [first, self._merged(stage, self._largest, rule, None), self._scaled(stage)]
-
-    def _scaled(self, stage: Stage) -> Stage:
-        part, own = Axis("part", self._cut.count), _copies(stage.spatial)
-        index = tuple(substitute_axes(i, _refs(own)) for i in stage.out_index)
-        here, all_of_it = Load(self._largest, (AxisRef(part), *index)), Load(stage.out, index)
-        value = _power(Op("Sub", (here, all_of_it), here.dtype))
-        axes = (part, *own.values())
-        return Stage(self._scale.name, self._scale, axes, (AxisRef(part), *index), value)
-
-    def power(self, stage: Stage) -> Stage:
-        """Return the exps of each part less its own largest."""
-        (axis,) = _along(stage, self._row.largest)
-        part, inner = Axis("part", self._cut.count), Axis(axis.name, self._cut.size)
-        shape = tuple(self._cut.size if a is axis else a.extent for a in stage.axes)
-        out = Tensor(f"{stage.out.name}_parts", (self._cut.count, *shape), stage.out.dtype)
-        self._powers[stage.out] = out
-        value = self._placed(stage.value, axis, part, inner)
-        value = self._cut.guarded(value, part, inner, 0.0)
-        return fresh_axes(self._stage(stage, out, part, inner, value, axis))
-
-    def sums(self, stage: Stage) -> list[Stage]:
-        """Return the sums of each part, and what adds them up."""
-        part, inner = self._axes(stage.reduced[0])
-        factors, (undivided, divisors) = [], _factors(stage)
-        for factor in undivided:
-            value = self._placed(factor, stage.reduced[0], part, inner)
-            is_guarded = isinstance(value, Load) and value.tensor in self._powers.values()
-            factors.append(value if is_guarded else self._cut.guarded(value, part, inner, 0.0))
-        value = factors[0] if len(factors) == 1 else Op("Mul", tuple(factors), stage.value.dtype)
-        made = self._tensor(stage.out, Parts)
-        first = given_away(self._stage(stage, made, part, inner, value))
-        whole = self._merged(stage, made, _SUM, self._bound_of(stage))
-        if not divisors:
-            return [*first, whole]
-        kept = Tensor(f"{stage.out.name}_undivided", stage.out.shape, stage.out.dtype)
-        return [*first, replace(whole, name=kept.name, out=kept), _divided(stage, kept, divisors)]
-
-    def _bound_of(self, stage: Stage) -> Load:
-        """Return the largest element that a sum's exps are less."""
-        whole = stage
-        for power in self._row.powers:
-            if whole.reads(power.out):
-                whole = inline_into(whole, power)
-        return next(ld for ld in whole.loads() if ld.tensor is self._row.largest.out)
-
-    def _merged(self, stage: Stage, made: Tensor, rule: Reduction, bound: Load | None) -> Stage:
-        """Return what a part of each is put together by, scaled if there is a bound."""
-        part, own = Axis("part", self._cut.count, is_reduce=True), _copies(stage.spatial)
-        refs = _refs(own)
-        index = tuple(substitute_axes(i, refs) for i in stage.out_index)
-        value: Expr = Load(made, (AxisRef(part), *index))
-        if bound is not None:
-            place = tuple(substitute_axes(i, refs) for i in bound.index)
-            value = Op("Mul", (value, Load(self._scale, (AxisRef(part), *place))), value.dtype)
-        return Stage(stage.name, stage.out, (*own.values(), part), index, value, rule)
-
-    def _axes(self, axis: Axis) -> tuple[Axis, Axis]:
-        return Axis("part", self._cut.count), Axis(axis.name, self._cut.size, is_reduce=True)
-
-    def _placed(self, value: Expr, axis: Axis, part: Axis, inner: Axis) -> Expr:
-        """Return an expression at a place of a part, less the largest of that."""
-
-        def rule(node: Expr) -> Expr | None:
-            if _is_load(node, self._row.largest.out):
-                load = Load(self._largest, (AxisRef(part), *node.index))
-                # Of a part that is all -inf the exps are 0, not NaN.
-                least = float(ml_dtypes.finfo(load.dtype).min)
-                return Op("Max", (load, Const(least, load.dtype)), load.dtype)
-            if isinstance(node, Load) and node.tensor in self._powers:
-                moved = (AxisRef(inner) if _moves(i, axis) else i for i in node.index)
-                return Load(self._powers[node.tensor], (AxisRef(part), *moved))
-            return None
-
-        return substitute_axes(transform_loads(value, rule), {axis: self._cut.place(part, inner)})
-
-    def _stage(
-        self,
-        stage: Stage,
-        out: Tensor,
-        part: Axis,
-        inner: Axis,
-        value: Expr,
-        axis: Axis | None = None,
-    ) -> Stage:
-        """Return a stage of each part in the place of one, along `inner` where it had an axis."""
-        cut = stage.reduced[0] if axis is None else axis
-        refs: Mapping[Axis, Expr] = {cut: AxisRef(inner)}
-        axes = (part, *(inner if a is cut else a for a in stage.axes))
-        index = (AxisRef(part), *(substitute_axes(i, refs) for i in stage.out_index))
-        return Stage(out.name, out, axes, index, value, stage.reduction)
-
-
-def _power(argument: Expr) -> Expr:
-    mark = Op(NEVER_ABOVE_ZERO, (argument,), argument.dtype)
-    return Op(_EXP, (mark,), argument.dtype)
-
-
-def _divided(stage: Stage, whole: Tensor, divisors: Sequence[Expr]) -> Stage:
-    """Return what a stage makes of its sums before they are divided."""
-    own = _copies(stage.spatial)
-    index = tuple(substitute_axes(i, _refs(own)) for i in stage.out_index)
-    value: Expr = Load(whole, index)
-    for divisor in divisors:
-        value = Op("Div", (value, substitute_axes(divisor, _refs(own))), value.dtype)
-    return Stage(stage.name, stage.out, tuple(own.values()), index, value)
-
-
-def given_away(stage: Stage) -> list[Stage]:
-    """Return a stage that leaves its launch; behind a product of halves a copy does it.
-
-    Tensor cores leave what they make in shared memory.
-    """
-    if not is_large_contraction(stage) or not any(ld.dtype in HALVES for ld in stage.loads()):
-        return [stage]
-    kept = Tensor(f"{stage.out.name}_here", stage.out.shape, stage.out.dtype)
-    own = _copies(stage.spatial)
-    index = tuple(substitute_axes(i, _refs(own)) for i in stage.out_index)
-    copy = Stage(stage.name, stage.out, tuple(own.values()), index, Load(kept, index))
-    return [replace(stage, name=kept.name, out=kept), copy]
-
-
-def _copies(axes: tuple[Axis, ...]) -> dict[Axis, Axis]:
-    return {axis: Axis(axis.name, axis.extent) for axis in axes}
-
-
-def _refs(axes: Mapping[Axis, Axis]) -> dict[Axis, Expr]:
-    return {axis: AxisRef(own) for axis, own in axes.items()}

@@ -28,6 +28,7 @@ from ..plan.shared import block_bytes, bytes_beside_fragments, shared_dims
 from ..plan.tile import Tile
 from .fragments import refuse_fragments
 from .illegal import Illegal
+from .steps import refuse_ahead, refuse_steps
 
 _MOST_TERMS = 1024  # of a running float sum
 
@@ -65,7 +66,7 @@ def phase_of(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase
         _refuse_nest(nest)
     draft = Phase(own, axes, nests, threads)
     refuse_order(own, [node for nest in nests for node in nest.nodes])
-    _refuse_steps(draft)
+    refuse_steps(draft)
     for nest in nests:
         if nest.warps is not None:
             refuse_fragments(nest, draft)
@@ -82,7 +83,7 @@ def phase_of(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase
         for each in decided.staged
     )
     if decided.ahead:
-        _refuse_ahead(draft)
+        refuse_ahead(draft)
     phase = replace(
         draft,
         registers=registers,
@@ -181,47 +182,12 @@ def _refuse_widths(spreads: Sequence[Spread], atoms: Collection[Atom]) -> None:
             raise Illegal(f"{s.axis} is no whole number of {s.width}")
 
 
-def _refuse_steps(phase: Phase) -> None:
-    """Check what is done in steps: nests one behind the other, that need no sum of all steps."""
-    serial = [axis for axis in phase.axes if axis.serial]
-    for nest in phase.nests:
-        if sum(axis.meets(nest.nodes[0].atoms) for axis in serial) > 1:
-            raise Illegal("a nest goes in steps along one axis")
-    for axis in serial:
-        _refuse_steps_along(axis, phase)
-
-
-def _refuse_steps_along(axis: Axis, phase: Phase) -> None:
-    """Check what is done in the steps along one axis."""
-    stepped = [at for at, nest in enumerate(phase.nests) if phase.serial_axis(nest) is axis]
-    if not stepped or stepped[-1] - stepped[0] != len(stepped) - 1:
-        raise Illegal("nests in steps follow each other")
-    for edge in phase.space.edges:
-        made, reader = edge.producer, edge.consumer
-        if axis.meets(made.reduced) and axis.meets(reader.atoms):
-            raise Illegal(f"{reader.stage.name} needs the whole sum of {made.stage.name}")
-        if axis.meets(made.spatial) and not axis.meets(reader.atoms):
-            raise Illegal(f"{reader.stage.name} reads what is there for a step only")
-        if any(axis.has(atom) for atom in edge.unaligned & set(made.atoms)):
-            raise Illegal(f"{reader.stage.name} reads other steps of {made.stage.name}")
-
-
 def refuse_order(space: Space, order: Sequence[Node]) -> None:
     """Check that each node is made behind what it reads. Raises: Illegal."""
     place = {node: at for at, node in enumerate(order)}
     for edge in space.edges:
         if place[edge.producer] > place[edge.consumer]:
             raise Illegal(f"{edge.consumer.stage.name} is before what it reads")
-
-
-def _refuse_ahead(phase: Phase) -> None:
-    """Check that tiles can be filled before their step begins: of nothing that a step makes."""
-    tiles = [node for nest in phase.nests if phase.fills_tiles(nest) for node in nest.nodes]
-    if not tiles:
-        raise Illegal("there are no tiles to load a step ahead")
-    for edge in phase.space.edges:
-        if edge.consumer in tiles and phase.in_steps(phase.nest_of(edge.producer)):
-            raise Illegal(f"{edge.consumer.stage.name} reads what its own step makes")
 
 
 def _refuse_cut(edge: Edge, phase: Phase) -> None:
