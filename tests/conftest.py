@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 # Asserts of what tests share tell as much as those of a test.
@@ -17,3 +19,13 @@ def pytest_configure(config: pytest.Config) -> None:
     settle(patch)
     config.add_cleanup(patch.undo)
     illegal_defaults.fail()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage less often: the compiler makes many objects, and little garbage among them.
+
+    What was made until now stays: thousands of tests, and PyTorch.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
