@@ -114,9 +114,6 @@ def understand(request: Request, steps: Steps | None = None) -> Asked:
     target, measured = targets.resolve(request.target, threads), None
     if request.profile:
         targets.refuse_gpu(target, "a profile")
-    if request.log:
-        targets.refuse_gpu(target, "a tuning log")
-    if request.profile:
         measured = _profile(request.profile, device_of(target, threads))
     device = device_of(target, threads, measured)
     if request.fallback not in FALLBACKS:

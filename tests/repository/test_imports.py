@@ -100,7 +100,7 @@ FLOORS = {
         "frontend.rewrites.norms", "frontend.rewrites.reductions", "frontend.rewrites.arithmetic",
         "frontend.rewrites.attention", "frontend.rewrites.indexing", "frontend.rewrites.quantised",
         "frontend.rewrites.recurrent", "frontend.rewrites.resize", "frontend.rewrites.spectra",
-        "frontend.rewrites.windows",
+        "frontend.rewrites.windows", "frontend.rewrites.drawn",
         "frontend.rewrites", "frontend.expansions.narrow", "frontend.expansions",
         "frontend.segments",
         "frontend.relax_graph", "frontend.torch_ops", "frontend",

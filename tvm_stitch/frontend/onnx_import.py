@@ -12,6 +12,7 @@ from tvm_stitch.frontend.bounds import bound_indices
 from tvm_stitch.frontend.expansions import EXPANSIONS
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.normalise import normalise
+from tvm_stitch.frontend.old_opset import convert_old
 from tvm_stitch.frontend.onnx_graph.calls import check_calls
 from tvm_stitch.frontend.onnx_graph.dedupe import share_constants
 from tvm_stitch.frontend.onnx_graph.graph import read_graph
@@ -75,6 +76,7 @@ def _imported(
     bind_shapes(graph, shapes)
     replace_deprecated(graph)
     check_structure(graph, given)
+    convert_old(graph, given)
     inline_functions(graph)
     check_operators(graph, given, leaves)  # calls that do not fit their function stay
     typing = try_types if leaves else None

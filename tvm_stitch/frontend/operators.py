@@ -11,7 +11,7 @@ from tvm_stitch.frontend.importer.known import domain_of, has_body, has_converte
 from tvm_stitch.frontend.onnx_graph.graph import Graph, bodies
 from tvm_stitch.frontend.rewrites import REWRITTEN_OPS
 
-OLDEST_OPSET = 7  # broadcasting became NumPy's
+OLDEST_OPSET = 1
 _WITH_BODIES = {("", "If"), ("", "Loop"), ("", "Scan")}
 # Operators that have a result only where all of their operands are known.
 FOLDED_OPS = {("", "MelWeightMatrix")}

@@ -17,7 +17,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from relay_passes.rewrites.legalize.named_legalize import REFUSALS
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.importer.converters import CONVERTERS
+from tvm_stitch.frontend.importer.converters import converter_of
 from tvm_stitch.frontend.model import ImportedModel, TensorSpec
 from tvm_stitch.frontend.onnx_graph.dedupe import rename_inputs
 from tvm_stitch.frontend.onnx_graph.graph import Graph, consumed, has_input, write_model
@@ -192,8 +192,8 @@ class _Importer(ONNXGraphImporter):
     def _convert_operator(self, op_name, inputs, attrs, opset):
         name = attrs["tvm_custom"]["name"]
         try:
-            if op_name in CONVERTERS:
-                made = self.bb.normalize(CONVERTERS[op_name](self.bb, inputs, attrs))
+            if (converter := converter_of(op_name, attrs)) is not None:
+                made = self.bb.normalize(converter(self.bb, inputs, attrs))
             else:
                 made = super()._convert_operator(op_name, inputs, attrs, opset)
         except REFUSALS as error:

@@ -41,6 +41,12 @@ def test_the_log_names_the_gpu(session):
     assert listed[0].startswith("cuda:sm_90, ")
 
 
+def test_a_compiled_model_takes_what_was_found(session):
+    answers, listed = session
+    assert answers["apart"] < 1e-6
+    assert any("tuned" in line for line in listed), listed
+
+
 def test_a_trackers_machines_are_no_gpus(session):
     assert session[0]["tracker"].startswith("--target cuda:sm_90: a tracker's machines are CPUs")
 

@@ -39,7 +39,7 @@ class Graph:
     """`inputs` are the user's inputs; `types` holds what shape inference found last.
 
     `narrow`: types of inputs, outputs and constants whose numbers here are of wider ones;
-    `unrolled`: how many nodes were bodies'.
+    `unrolled`: how many nodes were bodies'; `sequences`: what those of known items have.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Graph:
     types: dict[str, ValueType] = field(default_factory=dict)
     narrow: dict[str, str] = field(default_factory=dict)
     unrolled: int = 0
+    sequences: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _fresh: int = 0
 
     @property

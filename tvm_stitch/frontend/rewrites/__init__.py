@@ -24,12 +24,14 @@ from tvm_stitch.frontend.rewrites.arithmetic.special_values import (
 from tvm_stitch.frontend.rewrites.attention.attention import attention
 from tvm_stitch.frontend.rewrites.auto_pad import explicit_pads
 from tvm_stitch.frontend.rewrites.det import det
+from tvm_stitch.frontend.rewrites.drawn.draws import DRAWN_OPS, drawn
 from tvm_stitch.frontend.rewrites.dropout import dropout
 from tvm_stitch.frontend.rewrites.gemm import gemm
 from tvm_stitch.frontend.rewrites.indexing.compress import compress
 from tvm_stitch.frontend.rewrites.indexing.empty_slice import empty_slice
 from tvm_stitch.frontend.rewrites.indexing.eye_like import eye_like
 from tvm_stitch.frontend.rewrites.indexing.reverse_sequence import reverse_sequence
+from tvm_stitch.frontend.rewrites.indexing.sequences import sequences
 from tvm_stitch.frontend.rewrites.indexing.space_to_depth import space_to_depth
 from tvm_stitch.frontend.rewrites.indexing.tensor_scatter import tensor_scatter
 from tvm_stitch.frontend.rewrites.microsoft import MICROSOFT_OPS, microsoft
@@ -54,9 +56,11 @@ from tvm_stitch.frontend.rewrites.upsample import upsample
 from tvm_stitch.frontend.rewrites.wide_concat import wide_concat
 from tvm_stitch.frontend.rewrites.windows.col2im import col2im
 from tvm_stitch.frontend.rewrites.windows.deform_conv import deform_conv
+from tvm_stitch.frontend.rewrites.windows.max_unpool import max_unpool
 from tvm_stitch.frontend.rewrites.windows.pool_indices import pool_indices
 
 REWRITES = (
+    sequences,
     microsoft,
     recurrent,
     attention,
@@ -71,6 +75,8 @@ REWRITES = (
     scalar_slope,
     col2im,
     deform_conv,
+    max_unpool,
+    drawn,
     det,
     dft,
     stft,
@@ -123,6 +129,6 @@ REWRITTEN_OPS = frozenset(
     {
         ("", "LpNormalization"),
         *(("com.microsoft", name) for name in MICROSOFT_OPS),
-        *(("", name) for name in (*RECURRENT_OPS, *QUANTISED_PRODUCTS, *_NAMED)),
+        *(("", name) for name in (*RECURRENT_OPS, *QUANTISED_PRODUCTS, *DRAWN_OPS, *_NAMED)),
     }
 )

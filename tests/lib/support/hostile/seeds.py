@@ -116,8 +116,33 @@ def several() -> onnx.ModelProto:
     return model(nodes, {"x": (FLOAT, [3, 8])}, outputs, weights)
 
 
+def old() -> onnx.ModelProto:
+    """Return what opset 6 has in other forms."""
+    nodes = [
+        helper.make_node("Add", ["x", "b"], ["a"], broadcast=1, axis=1),
+        helper.make_node("PRelu", ["a", "b"], ["p"]),
+        helper.make_node("Slice", ["p"], ["c"], axes=[2], starts=[1], ends=[9]),
+        helper.make_node("Dropout", ["c"], ["y"], is_test=1),
+    ]
+    return model(nodes, {"x": (FLOAT, [1, 3, 4, 4])}, {"y": (FLOAT, None)}, {"b": array(3)}, 6)
+
+
+def listed() -> onnx.ModelProto:
+    """Return a sequence that is filled, changed and read, and random numbers."""
+    nodes = [
+        helper.make_node("SplitToSequence", ["x", "sizes"], ["s"], axis=1),
+        helper.make_node("RandomNormalLike", ["x"], ["r"], seed=1.0),
+        helper.make_node("SequenceInsert", ["s", "r", "at"], ["t"]),
+        helper.make_node("SequenceErase", ["t"], ["u"]),
+        helper.make_node("SequenceAt", ["u", "at"], ["v"]),
+        helper.make_node("Multinomial", ["v"], ["y"], sample_size=3),
+    ]
+    weights = {"sizes": np.array([2, 4]), "at": np.array(-1)}
+    return model(nodes, {"x": (FLOAT, [3, 6])}, {"y": (TensorProto.INT32, None)}, weights)
+
+
 NETWORKS = (
-    branches, functions, convolutions, attention, shape_arithmetic, embedding, several,
+    branches, functions, convolutions, attention, shape_arithmetic, embedding, several, old, listed,
     lambda: linear(3),
 )  # fmt: skip
 WEIGHT = 20  # times as often as an operator alone

@@ -9,9 +9,11 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import zoo
 
+import tvm_stitch
 from support.simt import machine
 from support.simt.machine import tune_worker
 from tvm_stitch.cli import main as command
@@ -39,6 +41,12 @@ def main(folder: Path) -> dict:
     tracker = tune.Asked(path, options, log, 6, None, 1, Tracker(("127.0.0.1", 9190), "key"))
     answers["tracker"] = _refused(tracker)
     command(["log", "list", log])
+    command(["explain", str(path), "--target", "cuda:sm_90", "--log", log])
+    x = np.random.default_rng(2).standard_normal((4, 96)).astype(np.float32)
+    made = tvm_stitch.compile(path, "cuda:sm_90", log=log).run({"x": x})
+    exps = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    (got,) = made.values()
+    answers["apart"] = float(np.abs(got - exps / exps.sum(1, keepdims=True)).max())
     return answers
 
 
