@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+import tvm_stitch
 from support import ROOT
 from support.blocks.case import wrong
 from support.blocks.reducer import whole
@@ -82,3 +85,27 @@ def test_positions_told_apart_are_inside_the_sum_of_a_lone_nest():
     """
     chosen = whole(3368263115)
     assert wrong(chosen.graph(), chosen.way) == []
+
+
+@pytest.mark.parametrize("op", ["Clip", "Less", "Sub", "Max"])
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
+def test_unsigned_zeros_of_a_mask_are_compared_with_literals(op, dtype):
+    """Where a mask is known to be 0, TVM's simplifier subtracted 1 of it and ended."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    made = TensorProto.BOOL if op == "Less" else kind
+    one = numpy_helper.from_array(np.array(1, dtype), "one")
+    nodes = [
+        helper.make_node("Trilu", ["x"], ["t"], upper=0),
+        helper.make_node(op, ["t", "one"], ["y"]),
+    ]
+    info = helper.make_tensor_value_info
+    inputs, outputs = [info("x", kind, [3, 2, 7])], [info("y", made, [3, 2, 7])]
+    graph = helper.make_graph(nodes, "mask", inputs, outputs, [one])
+    opsets = [helper.make_opsetid("", 18)]
+    model = tvm_stitch.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    x = np.random.default_rng(0).integers(0, 9, (3, 2, 7)).astype(dtype)
+    lower = np.tril(x)
+    want = {"Clip": np.maximum, "Max": np.maximum, "Less": np.less, "Sub": np.subtract}[op](
+        lower, np.array(1, dtype)
+    )
+    np.testing.assert_array_equal(model.run({"x": x})["y"], want)

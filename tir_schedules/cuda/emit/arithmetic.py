@@ -18,6 +18,7 @@ from ...kernel_ir.sharing import BRANCH, used_again
 from ...kernel_ir.stage import Reduction
 from ...tensor_ir.conditions import opposite
 from ...tensor_ir.numbers import cast, constant
+from ...tensor_ir.unsigned import compared, is_unsigned
 
 _ROUNDED = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 _PLAIN = {
@@ -118,6 +119,11 @@ class Emitter:
             args = [tirx.Cast("int8", a) for a in args]
         if name == "EQ" and expr.args[0] == expr.args[1] and _is_float(expr.args[0].dtype):
             return is_ordered(args[0])
+        if name == "Sub" and is_unsigned(args[0]) and dtype != "uint64":
+            wide = (tirx.Cast("int64", a) for a in args)
+            return tirx.Cast(dtype, tirx.Sub(*wide))
+        if (made := compared(name, args)) is not None:
+            return made
         if name in _PLAIN:
             return _PLAIN[name](*args)
         if name == "Cast":

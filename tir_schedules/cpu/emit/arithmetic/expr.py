@@ -12,6 +12,7 @@ from ....kernel_ir.expr import NEVER_ABOVE_ZERO, AxisRef, Const, Expr, Load, Op
 from ....kernel_ir.sharing import BRANCH, open_children, used_again
 from ....tensor_ir.conditions import opposite
 from ....tensor_ir.numbers import INDEX, cast, constant
+from ....tensor_ir.unsigned import compared, is_unsigned
 from ....vector_math import lower, nan_max, nan_min, opaque_zero
 from . import bfloat16
 
@@ -131,6 +132,11 @@ class Emitter:
             args = _comparable(expr, args)
         if name == "NE" and str(args[0].ty.dtype).startswith("float"):
             return opposite(tirx.EQ(*args))
+        if name == "Sub" and is_unsigned(args[0]):
+            hidden = tirx.call_llvm_pure_intrin(expr.dtype, "llvm.umax", args[0], args[0])
+            return tirx.Sub(hidden, args[1])
+        if (made := compared(name, args)) is not None:
+            return made
         if name in _BINARY:
             return _BINARY[name](*args)
         if name == "Cast" and "bfloat16" in (expr.dtype, expr.args[0].dtype):
