@@ -10,6 +10,7 @@ import functools
 import unittest
 import warnings
 
+from onnx.backend.base import Backend
 from onnx.backend.test.runner import Runner
 
 from tvm_stitch import onnx_backend
@@ -31,12 +32,11 @@ EXPECTED = {
 _DOWNLOADED = "OnnxBackendRealModelTest"
 
 
-@functools.cache
-def _tests() -> dict[str, type[unittest.TestCase]]:
+def tests_of(backend: type[Backend]) -> dict[str, type[unittest.TestCase]]:
     """Return the class of each test by its name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # overflows that the tests are about
-        found = Runner(onnx_backend.StitchBackend, __name__).test_cases
+        found = Runner(backend, __name__).test_cases
     return {
         name: each
         for kind, each in found.items()
@@ -46,19 +46,29 @@ def _tests() -> dict[str, type[unittest.TestCase]]:
     }
 
 
-def cases(_seed: int) -> list[str]:
-    return list(_tests())
-
-
-def run(case: str) -> dict:
+def outcome(test: unittest.TestCase, expected: str | None) -> dict:
+    """Return what became of a test; one that is `expected` to fail says why."""
     try:
-        _tests()[case](case).debug()
+        test.debug()
     except StitchError as error:
         return {"refused": str(error)}
     except unittest.SkipTest as reason:
         return {"refused": f"skipped: {reason}"}
     except AssertionError as error:
-        if case in EXPECTED:
-            return {"refused": f"expected: {EXPECTED[case]}"}
+        if expected is not None:
+            return {"refused": f"expected: {expected}"}
         return {"wrong": [" ".join(str(error).split())[:300]]}
-    return {"wrong": ["it is expected to fail, and passes"]} if case in EXPECTED else {}
+    return {} if expected is None else {"wrong": ["it is expected to fail, and passes"]}
+
+
+@functools.cache
+def _tests() -> dict[str, type[unittest.TestCase]]:
+    return tests_of(onnx_backend.StitchBackend)
+
+
+def cases(_seed: int) -> list[str]:
+    return list(_tests())
+
+
+def run(case: str) -> dict:
+    return outcome(_tests()[case](case), EXPECTED.get(case))

@@ -32,6 +32,7 @@ SECTIONS = {
     "guarded": "guarded_section",
     "hostile": "hostile_section",
     "nodes": "nodes_section",
+    "nodes_left": "nodes_left_section",
     "compiled": "compiled_section",
     "operators": "operators_section",
     "gpu": "gpu_section",
