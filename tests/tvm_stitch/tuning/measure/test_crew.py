@@ -132,5 +132,5 @@ def test_what_is_slow_in_a_round_is_not_timed_again(monkeypatch):
     ("nbytes", "streams"), [(1, False), (500, False), (501, True), (9000, True)]
 )
 def test_what_leaves_the_caches_goes_through_buffers_that_fill_them_four_times(nbytes, streams):
-    sets = Pace().sets(nbytes, l3_bytes=1000)
+    sets = Pace().sets(nbytes, cache_bytes=1000)
     assert (sets - 1) * nbytes >= 4000 if streams else sets == 1
