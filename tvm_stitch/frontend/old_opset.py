@@ -67,4 +67,7 @@ def _axes_behind(node: onnx.NodeProto, ranks: dict[str, int]) -> int:
     del node.attribute[:]
     node.attribute.extend(kept)
     whole, part = (ranks[name] for name in node.input[:2])
-    return whole - attrs["axis"] % max(1, whole) - part
+    behind = whole - attrs["axis"] % max(1, whole) - part
+    if behind < 0:
+        raise RuntimeError(f"an operand of {node.output[0]!r} ends behind what it broadcasts to")
+    return behind

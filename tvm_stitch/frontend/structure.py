@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import logging
 
-import ml_dtypes
 import numpy as np
 import onnx
 import onnx.inliner
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.onnx_graph.graph import Graph, take_model, write_model
+from tvm_stitch.runtime.dtypes import numpy_dtype
 
 logger = logging.getLogger(__name__)
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 SMALL_INTEGERS = 1024  # elements: what shape arithmetic may need
 FOLDED_LIMIT = "16KB"  # onnxsim may not create larger constants
 LONG_LINE = 1 << 16  # elements; onnxsim takes a second for a million
@@ -83,7 +82,7 @@ def simplify(graph: Graph) -> None:
 def _has_bfloat16(graph: Graph) -> bool:
     """Say whether anything is one, or is cast to one, of what may become a constant."""
     known = (*graph.constants.values(), *graph.types.values())
-    return any(each.dtype == BFLOAT16 for each in known)
+    return any(each.dtype == numpy_dtype("bfloat16") for each in known)
 
 
 def _has_long_lines(graph: Graph) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ...analysis.kernel_facts import is_large_contraction
@@ -67,7 +68,7 @@ def _near(number: int, stage: Stage, length: int) -> PartDecisions:
 
 
 def _terms(stage: Stage) -> int:
-    return stage.domain // stage.out.elements
+    return math.prod(axis.extent for axis in stage.reduced)
 
 
 def _cut_axis(stage: Stage) -> Axis:

@@ -83,6 +83,12 @@ def test_a_part_is_asked_for_by_attributes(opset):
     np.testing.assert_array_equal(got, want)
 
 
+def test_an_operand_that_ends_too_far_behind_is_told_in_one_line():
+    nodes = node("Add", "b", broadcast=1, axis=3)
+    with pytest.raises(StitchError, match="ends behind what it broadcasts to"):
+        import_model(model(6, nodes, {"b": np.ones((5, 5), "f4")}))
+
+
 def test_what_the_converter_lacks_is_told_in_one_line():
     nodes = node("Pad", paddings=[0] * 8, mode="constant", value=0.0)
     with pytest.raises(StitchError, match="can't take it from opset 1 on") as refused:

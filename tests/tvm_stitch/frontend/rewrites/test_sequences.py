@@ -76,6 +76,13 @@ def test_items_are_joined(new, want):
     np.testing.assert_array_equal(got, want)
 
 
+def test_more_parts_than_are_written_out_are_told_in_one_line():
+    nodes = [node("SplitToSequence", ["x"], "s"), node("SequenceAt", ["s", "at"], "out")]
+    made = model(nodes, {"x": (FLOAT, [1 << 20])}, {"out": (FLOAT, None)}, {"at": np.array(0)})
+    with pytest.raises(StitchError, match="1048576 parts are more than 4096"):
+        import_model(made)
+
+
 def test_a_place_outside_is_told_in_one_line():
     with pytest.raises(StitchError, match="place 5 is outside a sequence of 2"):
         run([START, node("SequenceAt", ["s", "at"], "out")], {"at": 5})

@@ -67,22 +67,20 @@ def _length(graph: Graph, node: onnx.NodeProto) -> list | None:
 def _split(graph: Graph, node: onnx.NodeProto) -> list | None:
     shape, attrs = graph.static_shape(node.input[0]), attributes(node)
     sizes = graph.constant(node, 1)
-    if shape is None or (has_input(node, 1) and sizes is None):
+    if not shape or (has_input(node, 1) and (sizes is None or sizes.ndim > 1)):
         return None
-    axis = attrs.get("axis", 0) % max(1, len(shape))
-    extent, build, dropped = shape[axis], Builder(graph, node), False
-    if sizes is None:
-        lengths, dropped = [1] * extent, not attrs.get("keepdims", 1)
-    elif sizes.ndim == 0:
-        step = int(sizes)
-        lengths = [min(step, extent - n) for n in range(0, extent, step)] if step > 0 else []
-    else:
+    axis = attrs.get("axis", 0) % len(shape)
+    extent, build = shape[axis], Builder(graph, node)
+    dropped = sizes is None and not attrs.get("keepdims", 1)
+    if sizes is not None and sizes.ndim:
         lengths = sizes.tolist()
+    else:
+        step = 1 if sizes is None else max(1, int(sizes))
+        if extent > step * _MOST:
+            raise _refused(node, f"{-(-extent // step)} parts are more than {_MOST}")
+        lengths = [min(step, extent - n) for n in range(0, extent, step)]
     if sum(lengths) != extent or min(lengths, default=0) < 0:
-        rule = f"parts of {lengths} are not the {extent} of its axis"
-        raise StitchError(f"SplitToSequence {node.output[0]!r}", rule, "export the model again")
-    if len(lengths) > _MOST:
-        return None
+        raise _refused(node, f"parts of {lengths} are not the {extent} of its axis")
     items, low = [], 0
     for length in lengths:
         item = build.slice(node.input[0], low, low + length, axis)
@@ -109,15 +107,18 @@ def _place(graph: Graph, node: onnx.NodeProto, operand: int, default: int, end: 
     if not has_input(node, operand):
         return default
     given = graph.constant(node, operand)
-    if given is None:
+    if given is None or given.size != 1:
         return None
     count = len(graph.sequences[node.input[0]])
     place = int(np.reshape(given, ()))
     place += count if place < 0 else 0
     if not 0 <= place < end:
-        rule = f"place {int(np.reshape(given, ()))} is outside a sequence of {count}"
-        raise StitchError(f"{node.op_type} {node.output[0]!r}", rule, "export the model again")
+        raise _refused(node, f"place {int(np.reshape(given, ()))} is outside a sequence of {count}")
     return place
+
+
+def _refused(node: onnx.NodeProto, rule: str) -> StitchError:
+    return StitchError(f"{node.op_type} {node.output[0]!r}", rule, "export the model again")
 
 
 def _made(graph: Graph, node: onnx.NodeProto, items: Sequence[str]) -> list:
