@@ -14,7 +14,7 @@ from ....tensor_ir.conditions import opposite
 from ....tensor_ir.numbers import INDEX, cast, constant
 from ....tensor_ir.unsigned import compared, is_unsigned
 from ....vector_math import lower, nan_max, nan_min, opaque_zero
-from . import bfloat16
+from . import bfloat16, hidden
 
 _BINARY = {
     name: getattr(tirx, name)
@@ -24,7 +24,6 @@ _BINARY = {
         *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LShift", "RShift"),
     )
 }
-_COMPARE = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
 _BOOLEAN = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "NE", "BitwiseNot": "Not"}
 _PRIM = frozenset(("if_then_else", "log2", "ceil", "clz"))  # registered as prim.*, not tirx.*
 _SMOOTH = frozenset(("call:tirx.erf", "call:tirx.tanh"))
@@ -103,8 +102,10 @@ class Emitter:
         if expr.name == "call:tirx.atanh":
             return self.emit(_difference_of_logs(expr), scope)
         args = [self.emit(a, scope) for a in expr.args]
-        if expr.name in _COMPARE and scope.lane is not None:
-            args = _hidden(args, scope.lane)
+        if expr.name in hidden.COMPARED and scope.lane is not None:
+            args = hidden.positions(args, scope.lane)
+        if expr.name in ("FloorDiv", "FloorMod") and scope.lane is not None:
+            args = hidden.comparisons(expr, args)
         return self._op(expr, args)
 
     def _op(self, expr: Op, args: list[ir.Expr]) -> ir.Expr:
@@ -133,8 +134,7 @@ class Emitter:
         if name == "NE" and str(args[0].ty.dtype).startswith("float"):
             return opposite(tirx.EQ(*args))
         if name == "Sub" and is_unsigned(args[0]):
-            hidden = tirx.call_llvm_pure_intrin(expr.dtype, "llvm.umax", args[0], args[0])
-            return tirx.Sub(hidden, args[1])
+            return tirx.Sub(hidden.value(args[0]), args[1])
         if (made := compared(name, args)) is not None:
             return made
         if name in _BINARY:
@@ -155,23 +155,6 @@ class Emitter:
             args = [tirx.IntImm("uint32", expr.extra[0]), *args]
         small = any(isinstance(a, Op) and a.name == NEVER_ABOVE_ZERO for a in expr.args)
         return lower(ir.Call(op, args, ret_ty=expr.dtype), self._scalef, small)
-
-
-def _hidden(args: list[ir.Expr], lane: ir.Var) -> list[ir.Expr]:
-    """Return the sides of a comparison, a position that lanes disagree on kept from TVM's analyzer.
-
-    Of one that stands in two values TVM binds a variable, and its analyzer aborts at the range of a
-    variable that is a vector of bools. LLVM takes the larger of a value and itself away again.
-    """
-    left, right = args
-    dtype = str(left.ty.dtype)
-    if dtype not in ("int32", "int64") or not _meets(args, lane):
-        return args
-    return [tirx.call_llvm_pure_intrin(dtype, "llvm.smax", left, left), right]
-
-
-def _meets(values: Iterable[ir.Expr], var: ir.Var) -> bool:
-    return any(var.same_as(free) for v in values for free in tirx.analysis.undefined_vars(v))
 
 
 def rounded(expr: Expr, value: ir.Expr) -> ir.Expr:

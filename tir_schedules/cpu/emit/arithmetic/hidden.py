@@ -1,0 +1,52 @@
+"""Integers whose making TVM's analyzer must not see.
+
+TVM binds a variable to a value that it writes twice, and its analyzer aborts at the range of a
+comparison of vectors, as at differences below zero of unsigned numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tvm import ir, tirx
+
+from ....kernel_ir.expr import Expr, Op, walk
+from ....tensor_ir.unsigned import is_unsigned
+
+COMPARED = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
+_CONDITIONS = COMPARED | {"And", "Or", "Not"}
+
+
+def value(shown: ir.Expr) -> ir.Expr:
+    """Return an integer as a call. LLVM takes the larger of a value and itself away again."""
+    larger = "llvm.umax" if is_unsigned(shown) else "llvm.smax"
+    return tirx.call_llvm_pure_intrin(str(shown.ty.dtype), larger, shown, shown)
+
+
+def positions(args: list[ir.Expr], lane: ir.Var) -> list[ir.Expr]:
+    """Return the sides of a comparison, a position that lanes disagree on hidden.
+
+    Of one that stands in two values TVM binds a variable.
+    """
+    left, right = args
+    if str(left.ty.dtype) not in ("int32", "int64") or not _meets(args, lane):
+        return args
+    return [value(left), right]
+
+
+def comparisons(expr: Op, args: list[ir.Expr]) -> list[ir.Expr]:
+    """Return the operands of a division that rounds down, those made of a comparison hidden.
+
+    TVM writes the operands twice where it can't tell their signs.
+    """
+    return [
+        value(arg) if _compares(part) else arg for part, arg in zip(expr.args, args, strict=True)
+    ]
+
+
+def _compares(expr: Expr) -> bool:
+    return any(isinstance(part, Op) and part.name in _CONDITIONS for part in walk(expr))
+
+
+def _meets(values: Iterable[ir.Expr], var: ir.Var) -> bool:
+    return any(var.same_as(free) for v in values for free in tirx.analysis.undefined_vars(v))
