@@ -287,6 +287,16 @@ MODELS = {
     "axes-of-two-axes": (
         one("ReduceLogSumExp", "x", "a", weights={"a": np.array([[0]])}), "no list of numbers"
     ),
+    **{
+        f"{op}-of-an-axis-beyond-32-bits": (
+            one(op, "x", shape=(1, 3, 4), axes=[sign << 40], opset=opset_of, **more), "is outside"
+        )
+        for sign in (1, -1)
+        for op, opset_of, more in (
+            ("Slice", 9, {"starts": [1], "ends": [9]}), ("ReduceMean", 9, {}), ("Squeeze", 9, {}),
+            ("Unsqueeze", 9, {}), ("MeanVarianceNormalization", 13, {}),
+        )
+    },
     "operator-without-a-body": (
         one("Attention", "x", "w", "w", shape=(1, 2, 5, 4), kind=TensorProto.FLOAT8E8M0,
             weights={"w": array(1, 2, 5, 4)}, opset=23), "float8e8m0 is not supported"

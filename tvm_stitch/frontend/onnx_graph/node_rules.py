@@ -97,8 +97,12 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
         return
     axis = attrs.get("axis") if node.op_type in AXIS_OF_FIRST else _scanned(graph, node)
     if axis is not None:
-        axes = max(rank, 1) + (node.op_type in AXIS_OF_RESULT)
-        _check_axis(axis, axes, node.op_type in AXIS_BEHIND, given)
+        have = max(rank, 1) + (node.op_type in AXIS_OF_RESULT)
+        _check_axis(axis, have, node.op_type in AXIS_BEHIND, given)
+    axes = attrs.get("axes") or ()
+    have = max(rank, 1) + (len(axes) if node.op_type == "Unsqueeze" else 0)
+    for each in axes:  # ONNX's inference has 32 bits of each
+        _check_axis(each, have, False, given)
     if not 0 <= attrs.get("batch_dims", 0) < max(rank, 1):
         raise StitchError(given, f"batch_dims {attrs['batch_dims']} is outside 0 to {rank}", AGAIN)
     if node.op_type == "LpNormalization" and attrs.get("p", 2) not in (1, 2):
