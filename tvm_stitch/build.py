@@ -37,13 +37,7 @@ from tvm_stitch.runtime import cpu_features, library
 from tvm_stitch.runtime.artifact import Meta, Tensor, stored_bytes
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.runtime.shaped_model import ShapedModel
-from tvm_stitch.runtime.weights import (
-    DEVICE_WEIGHTS,
-    WEIGHTS,
-    constant_outputs,
-    fetch_weights,
-    makes_new_outputs,
-)
+from tvm_stitch.runtime.weights import constant_outputs, makes_new_outputs
 from tvm_stitch.steps import Steps
 from tvm_stitch.targets import gpu_arch
 
@@ -216,13 +210,14 @@ def build(*several: Lowered) -> Model | ShapedModel:
     entries = joined([(each.imported, each.mod) for each in several])
     names = [entry_name(number) for number in range(len(several))]
     places = dict(zip(names, entries.places, strict=True))
-    mod = fetch_weights(entries.mod, DEVICE_WEIGHTS if arch else WEIGHTS, places)
     count = len(entries.weights) + len(entries.prepared)
-    metas = [_meta(each, mod, name, count) for each, name in zip(several, names, strict=True)]
+    metas = [
+        _meta(each, entries.mod, name, count) for each, name in zip(several, names, strict=True)
+    ]
     meta = dataclasses.replace(metas[0], others=tuple(metas[1:]))
-    passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched())
+    passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched(), places)
     with burning(lowered.fuel), machine_code(arch), lowered.target:
-        executable = tvm.compile(mod, lowered.target, relax_pipeline=passes)
+        executable = tvm.compile(entries.mod, lowered.target, relax_pipeline=passes)
     return library.from_executable(executable, meta, entries.weights, entries.prepared)
 
 

@@ -93,7 +93,7 @@ FLOORS = {
     ],
     "relay_passes": [
         "graph", "explorer", "cost", "rewrites", "rewrites.legalize", "fusion", "recurrence",
-        "memory",
+        "memory", "launches",
     ],
     "tvm_stitch": [
         "reports", "runtime", "frontend.onnx_graph", "frontend.importer",

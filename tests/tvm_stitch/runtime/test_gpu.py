@@ -48,6 +48,19 @@ def test_the_report_counts_launches(session):
     assert session["sum in parts"] == [2, 2]
 
 
+def test_launches_are_replayed(session):
+    """From the second call on: of 9 kernels, copies of the mask and of two results are beside."""
+    assert max(session["replayed"]) <= 1
+    first, second, loaded, last = session["replays"]
+    assert session["of them"] == first[0] == second[0] == 12
+    assert first[1] == loaded[1] == 0
+    assert second[1] == last[1] == 1
+
+
+def test_a_call_waits_for_another_stream(session):
+    assert session["waited for"] == [0, 0, 16]
+
+
 def test_padding_is_multiplied_by_infinite_weights(session):
     assert session["infinite weights"]
 
