@@ -134,3 +134,38 @@ def test_what_the_importer_refuses_leaves_too(monkeypatch):
     (left,) = made.meta.left
     assert "Tanh" in left and "no such form" in left
     np.testing.assert_allclose(made.run({"x": X})["y"], expected(proto), rtol=1e-5, atol=1e-6)
+
+
+TRAINED = model(
+    node("BatchNormalization", "x g o m v", "n a c", training_mode=1, momentum=0.7),
+    node("Relu", "n", "y"),
+    outputs="y a c",
+)
+for name in "gomv":
+    TRAINED.graph.initializer.append(
+        numpy_helper.from_array(RNG.uniform(1, 2, 8).astype(np.float32), name)
+    )
+
+
+def test_what_a_rewrite_refuses_leaves_whether_or_not_tvm_has_it():
+    """TVM's converters know no training: they normalise by the statistics of before."""
+    made = tvm_stitch.compile(TRAINED, fallback="onnxruntime")
+    (left,) = made.meta.left
+    assert "BatchNormalization" in left and "training mode" in left
+    got = made.run({"x": X})
+    wanted = onnxruntime.InferenceSession(TRAINED.SerializeToString()).run(None, {"x": X})
+    for name, want in zip("yac", wanted, strict=True):
+        np.testing.assert_allclose(got[name], want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.5])
+def test_a_dropout_that_trains_leaves_with_its_scalars(ratio):
+    proto = model(node("Dropout", "x r t", "d"), node("Neg", "d", "y"))
+    for name, value in (("r", np.float32(ratio)), ("t", np.True_)):
+        proto.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+    made = tvm_stitch.compile(proto, fallback="onnxruntime")
+    assert "training_mode is set" in made.meta.left[0]
+    got = made.run({"x": X})["y"]
+    kept = got != 0
+    np.testing.assert_allclose(got[kept], -X[kept] / np.float32(1 - ratio), rtol=1e-6)
+    assert kept.all() == (ratio == 0)

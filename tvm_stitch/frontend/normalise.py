@@ -16,7 +16,7 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.divisors import check_divisor
 from tvm_stitch.frontend.importer.known import why_not
 from tvm_stitch.frontend.onnx_graph.fold import Folder
-from tvm_stitch.frontend.onnx_graph.graph import Graph
+from tvm_stitch.frontend.onnx_graph.graph import Graph, first_result
 from tvm_stitch.frontend.onnx_graph.infer import infer_node, type_proto, value_type
 from tvm_stitch.frontend.onnx_graph.limits import check_size
 from tvm_stitch.frontend.onnx_graph.node_rules import check_node
@@ -32,13 +32,16 @@ def normalise(
     given: object,
     optional: Collection[Rewrite] = (),
     try_types: Callable[[Graph, onnx.NodeProto], None] | None = None,
+    refused: dict[str, str] | None = None,
 ) -> None:
     """Bring the graph to the form that TVM's importer takes, and type its outputs.
 
     The importer does without the `optional` rewrites too: they cost fuel. `try_types` finds types
-    that ONNX does not know.
+    that ONNX does not know. `refused` takes what rewrites refuse, by the name of a node's first
+    result, each with the reason.
 
-    Raises: StitchError naming a node whose inputs do not fit it.
+    Raises: StitchError naming a node whose inputs do not fit it, or one that is refused if nothing
+    takes it.
     """
     folder = Folder(graph)
     for value in graph.inputs:
@@ -68,9 +71,11 @@ def normalise(
         if folder.fold(node):
             continue
         for change in rewrites:
-            new = None if change in applied else _changed(change, graph, node, try_types is None)
+            new = None if change in applied else _changed(change, graph, node, refused)
             if new is not None and (change not in optional or spend(change.__name__, node.name)):
                 waiting.extendleft((n, applied | {change}) for n in reversed(new))
+                if refused is not None:
+                    refused.pop(first_result(node), None)
                 break
         else:
             done.append(node)
@@ -82,15 +87,16 @@ def normalise(
 
 
 def _changed(
-    change: Rewrite, graph: Graph, node: onnx.NodeProto, refuses: bool
+    change: Rewrite, graph: Graph, node: onnx.NodeProto, refused: dict[str, str] | None
 ) -> Sequence[onnx.NodeProto] | None:
-    """Return what a rewrite makes of a node. Raises: StitchError as it does, if that refuses it.
+    """Return what a rewrite makes of a node, None where it leaves it or refuses it.
 
-    Otherwise such a node stays as it is, for ONNX Runtime.
+    Raises: StitchError as the rewrite does, if nothing takes what is refused.
     """
     try:
         return change(graph, node)
-    except StitchError:
-        if refuses:
+    except StitchError as error:
+        if refused is None:
             raise
+        refused[first_result(node)] = error.rule
         return None

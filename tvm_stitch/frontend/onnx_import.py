@@ -81,10 +81,11 @@ def _imported(
     check_operators(graph, given, leaves)  # calls that do not fit their function stay
     typing = try_types if leaves else None
     # onnxsim takes a reduction over no axis for one over all.
-    normalise(graph, (*EXPANSIONS, reduce_over_nothing), given, try_types=typing)
+    normalise(graph, (*EXPANSIONS, reduce_over_nothing), given, (), typing, {} if leaves else None)
     simplify(graph)
-    normalise(graph, (*EXPANSIONS, *REWRITES), given, OPTIONAL, typing)
-    left = leave(graph, given, refused) if leaves else []
+    refusals: dict[str, str] | None = {} if leaves else None
+    normalise(graph, (*EXPANSIONS, *REWRITES), given, OPTIONAL, typing, refusals)
+    left = leave(graph, given, refused, refusals) if refusals is not None else []
     share_constants(graph)
     bounds = bound_indices(graph, given)
     imported = to_relax(graph, given)

@@ -97,7 +97,7 @@ def _run_other(step: Step, given: Arrays, wide: bool) -> Arrays:
     executable = tvm.compile(builder.get(), target)
     machine = VirtualMachine(executable, tvm.cpu())
     tensors = [
-        tvm.runtime.tensor(np.ascontiguousarray(array, numpy_dtype(str(var.ty.dtype))))
+        tvm.runtime.tensor(np.asarray(array, numpy_dtype(str(var.ty.dtype)), order="C"))
         for var, array in zip(step.read, given, strict=True)
     ]
     returned = machine["main"](*tensors)

@@ -164,7 +164,7 @@ def _layout_only(graph: Graph, node: onnx.NodeProto) -> np.ndarray | None:
         case "Identity":
             return data
         case "Transpose" if _is_order(attrs.get("perm"), data.ndim):
-            return np.ascontiguousarray(np.transpose(data, attrs.get("perm")))
+            return np.asarray(np.transpose(data, attrs.get("perm")), order="C")
         case "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" if data.nbytes == known.bytes:
             return data.reshape(known.shape)
         case "Cast" if data.dtype == known.dtype:

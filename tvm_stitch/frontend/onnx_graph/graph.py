@@ -109,6 +109,11 @@ def has_input(node: onnx.NodeProto, position: int) -> bool:
     return position < len(node.input) and node.input[position] != ""
 
 
+def first_result(node: onnx.NodeProto) -> str:
+    """Return the name of a node's first result, which is no other node's."""
+    return next(filter(None, node.output))
+
+
 def consumed(node: onnx.NodeProto) -> Iterator[str]:
     """Yield the values a node reads, through the bodies of If too."""
     yield from (name for name in node.input if name)
@@ -196,10 +201,7 @@ def write_model(graph: Graph, is_constant: Callable[[str, np.ndarray], bool]) ->
         if name not in used:
             continue
         if is_constant(name, array):
-            initializers.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
-            # ascontiguousarray makes a scalar one-dimensional
-            initializers[-1].ClearField("dims")
-            initializers[-1].dims.extend(array.shape)
+            initializers.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         else:
             stubs.append(value_info(name, array.dtype, array.shape))
     proto = onnx.helper.make_graph(

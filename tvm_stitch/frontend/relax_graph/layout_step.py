@@ -26,10 +26,10 @@ class LayoutStep:
 
     def array(self, array: np.ndarray) -> np.ndarray:
         if self.kind == "permute":
-            return np.ascontiguousarray(array.transpose(self.numbers))
+            return np.asarray(array.transpose(self.numbers), order="C")
         if self.kind == "cut":
             pairs = zip(self.numbers[::2], self.numbers[1::2], strict=True)
-            return np.ascontiguousarray(array[tuple(slice(low, high) for low, high in pairs)])
+            return np.asarray(array[tuple(slice(low, high) for low, high in pairs)], order="C")
         if self.kind == "pad":
             return np.pad(array, list(zip(self.numbers[::2], self.numbers[1::2], strict=True)))
         return array.reshape(self.numbers)

@@ -17,6 +17,7 @@ from tvm_stitch.frontend.onnx_graph.graph import (
     Graph,
     bodies,
     consumed,
+    first_result,
     value_info,
 )
 from tvm_stitch.frontend.segments.trial import model_of
@@ -36,14 +37,20 @@ class Left:
         return f"{self.node}: {self.reason}"
 
 
-def leave(graph: Graph, given: object, refused: Mapping[str, str]) -> list[Left]:
+def leave(
+    graph: Graph, given: object, refused: Mapping[str, str], refusals: Mapping[str, str]
+) -> list[Left]:
     """Replace what the importer lacks by segments; return the nodes that left.
 
-    `refused` are the names of others that it was seen to refuse, each with the reason.
+    `refused` are the names of others that it was seen to refuse, each with the reason, `refusals`
+    the first results of those that rewrites refuse.
 
     Raises: StitchError where a segment's result has no known shape and one of ours reads it.
     """
-    reasons = (refused.get(node.name) or _lacks(graph, node) for node in graph.nodes)
+    reasons = (
+        refused.get(node.name) or refusals.get(first_result(node)) or _lacks(graph, node)
+        for node in graph.nodes
+    )
     lacking = {n: why for n, why in enumerate(reasons) if why}
     if not lacking:
         return []
@@ -111,7 +118,7 @@ def _segment(
     results = [name for node in inside for name in node.output if name in wanted]
     inputs = [name for name in read if name not in graph.constants]
     stored = [
-        numpy_helper.from_array(np.ascontiguousarray(graph.constants[name]), name)
+        numpy_helper.from_array(np.asarray(graph.constants[name], order="C"), name)
         for name in read if name in graph.constants
     ]  # fmt: skip
     for name in (*inputs, *results):
