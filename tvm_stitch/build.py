@@ -21,8 +21,8 @@ from relay_passes.fusion.take_apart import NOTHING, Apart
 from relay_passes.policy import POLICY, Policy
 from relay_passes.rewrites.legalize.named_legalize import NotLegalized
 from tir_schedules.backend import device_of
-from tir_schedules.device import Device, llvm_features
-from tir_schedules.device.profile import Profile, ProfileError, load_profile, refuse_cpu
+from tir_schedules.device import Measured, llvm_features
+from tir_schedules.device.profile import ProfileError, load_profile, refuse_cpu
 from tir_schedules.fuel import Fuel, burning
 from tir_schedules.host import available_cpus
 from tvm_stitch import pipeline, targets
@@ -79,7 +79,7 @@ class Asked:
     imported: ImportedModel
     target: Target
     threads: int
-    profile: Profile | None
+    profile: Measured | None
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,7 @@ def understand(request: Request, steps: Steps | None = None) -> Asked:
     threads = available_cpus() if request.threads is None else request.threads
     target, measured = targets.resolve(request.target, threads), None
     if request.profile:
-        targets.refuse_gpu(target, "a profile")
-        measured = _profile(request.profile, device_of(target, threads))
+        measured = measured_profile(request.profile, target, threads)
     device = device_of(target, threads, measured)
     if request.fallback not in FALLBACKS:
         rule = f"use one of {', '.join(FALLBACKS)}"
@@ -260,8 +259,14 @@ def machine_code(arch: str) -> Iterator[None]:
         yield
 
 
-def _profile(path: PathLike, device: Device) -> Profile:
+def measured_profile(path: PathLike, target: Target, threads: int) -> Measured:
+    """Return what was measured of a target's machine. Raises: StitchError."""
+    device = device_of(target, threads)
     try:
+        if arch := gpu_arch(target):
+            from tir_schedules.device.gpu_profile import load_gpu_profile
+
+            return load_gpu_profile(Path(path), arch)
         profile = load_profile(Path(path))
     except ProfileError as error:
         raise StitchError(error.given, error.rule, error.remedy) from None

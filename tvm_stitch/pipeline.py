@@ -37,8 +37,7 @@ from relay_passes.transform import (
 )
 from tir_schedules import ApplyStitchSchedules, DropAlignment
 from tir_schedules.backend import device_of
-from tir_schedules.device import Device
-from tir_schedules.device.profile import Profile
+from tir_schedules.device import Device, Measured
 from tir_schedules.fuel import spend, unnoted
 from tvm_stitch.lowered_report import build_report
 from tvm_stitch.reports.report import Report
@@ -52,7 +51,7 @@ def lower(
     *,
     fusion: str,
     threads: int,
-    profile: Profile | None = None,
+    profile: Measured | None = None,
     steps: Steps | None = None,
     apart: Apart = NOTHING,
     plans: dict[str, object] | None = None,
@@ -132,7 +131,7 @@ def planned(
     target: Target,
     *,
     threads: int,
-    profile: Profile | None = None,
+    profile: Measured | None = None,
     policy: FusionPolicy = POLICY.fusion,
 ) -> list[FusionPlan]:
     """Return what `lower` would fuse, a plan for each dataflow block, without doing it.

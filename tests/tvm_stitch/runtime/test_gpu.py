@@ -1,9 +1,6 @@
 """Models for a GPU: built without one, run on one whose kernels fibers run, refused elsewhere."""
 
-import json
-import os
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +8,7 @@ import pytest
 import tvm_stitch
 from support.cuda.machine_code import toolkit
 from support.models import runtime as models
+from support.simt.process import answers
 from tvm_stitch import targets
 from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime import cuda_toolkit
@@ -19,11 +17,7 @@ from tvm_stitch.runtime.cuda_toolkit import fat_binary
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
-    command = [sys.executable, "-m", "support.simt.machine.session", tmp_path_factory.mktemp("gpu")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return answers("support.simt.machine.session", tmp_path_factory.mktemp("gpu"))
 
 
 @pytest.mark.parametrize(
@@ -111,10 +105,9 @@ def test_nvcc_is_asked_for_where_it_is_missing(monkeypatch):
         tvm_stitch.compile(models.double(), "cuda:sm_90")
 
 
-@pytest.mark.parametrize("option", [{"profile": "cpu.json"}, {"verify": True}])
-def test_what_is_for_cpus_is_refused(option):
+def test_what_is_for_cpus_is_refused():
     with pytest.raises(StitchError, match="is for CPUs alone; name x86"):
-        tvm_stitch.compile(models.double(), "cuda:sm_90", **option)
+        tvm_stitch.compile(models.double(), "cuda:sm_90", verify=True)
 
 
 def test_a_target_is_told_by_its_arch():
