@@ -6,9 +6,11 @@ blocks and threads go in an order that the seed draws, shared memory and results
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import re
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +29,10 @@ from .source import kernel_of, kernels_apart, translated
 _HERE = Path(__file__).parent
 _AXES = [f"{kind}Idx.{axis}" for kind in ("block", "thread") for axis in "xyz"]
 _BARRIER = "__syncthreads();"
+_OPTIONS = (
+    *("-std=c++17", "-O1", "-w", "-fPIC", "-fno-strict-aliasing", "-ffp-contract=off"),
+    *(f"-I{_HERE}", f"-I{_HERE / 'toolkit'}"),
+)
 
 
 class SimulationError(Exception):
@@ -115,9 +121,19 @@ def build(source: str, library: Path) -> None:
     """Write the library that runs the one kernel of some CUDA C++."""
     code = library.with_suffix(".cc")
     code.write_text(translated(source))
-    options = "-std=c++17 -O1 -w -shared -fPIC -fno-strict-aliasing -ffp-contract=off"
-    folders = [f"-I{_HERE}", f"-I{_HERE / 'toolkit'}"]
-    link.call_compiler(*options.split(), *folders, str(code), "-o", str(library))
+    objects = [str(each) for each in _scheduler().glob("*.o")]
+    link.call_compiler(*_OPTIONS, "-shared", str(code), *objects, "-o", str(library))
+
+
+@functools.cache
+def _scheduler() -> Path:
+    """Return the folder of what all kernels' libraries have, compiled once; it goes at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="tvm-stitch-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for source in sorted(_HERE.glob("*.cc")):
+        made = folder / f"{source.stem}.o"
+        link.call_compiler(*_OPTIONS, "-c", str(source), "-o", str(made))
+    return folder
 
 
 @dataclass(frozen=True)

@@ -63,27 +63,31 @@ def translated(source: str) -> str:
         *shared,
         _VIEW,
         f"#line 1\n{text}",
-        f"#define SIMT_CALL {name}({call});",
-        f"#define SIMT_ITEMS {', '.join(f'sizeof({kind})' for kind, _ in parameters)}",
+        f"void simt_kernel(void** args, const size_t* counts) {{ {name}({call}); }}",
+        f'extern "C" const size_t simt_items[] = {{{", ".join(map(_size, parameters))}}};',
     ]
-    return "\n".join([*parts, '#include "main.cc"'])
+    return "\n".join(parts)
 
 
 _VIEW = """template <typename T, size_t N> simt::Array<T> simt_view(char (&bytes)[N]) {
-  auto* memory = simt::memory_of("shared", simt::Memory::kShared);
+  auto* memory = simt::memory_of("shared", simt::Kind::kShared);
   return {reinterpret_cast<T*>(bytes), N / sizeof(T), memory};
 }"""
 
 
 def _block_array(found: re.Match) -> str:
     kind, buffer, count = found.groups()
-    memory = f'simt::memory_of("{_plain(buffer)}", simt::Memory::kShared)'
+    memory = f'simt::memory_of("{_plain(buffer)}", simt::Kind::kShared)'
     return f"simt::Array<{kind}> {buffer}(simt_{buffer}, {count}, {memory});"
 
 
 def _argument(number: int, kind: str, name: str) -> str:
-    memory = f'simt::memory_of("{_plain(name)}", simt::Memory::kGlobal)'
+    memory = f'simt::memory_of("{_plain(name)}", simt::Kind::kGlobal)'
     return f"simt::Array<{kind}>(({kind}*)args[{number}], counts[{number}], {memory})"
+
+
+def _size(parameter: tuple[str, str]) -> str:
+    return f"sizeof({parameter[0]})"
 
 
 def _plain(name: str) -> str:

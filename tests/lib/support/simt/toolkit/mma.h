@@ -43,7 +43,7 @@ void mma_sync(F& into, const A& left, const B& right, const F& sums) {
 template <int M, int N, int K, typename T>
 void store_matrix_sync(const simt::Array<T>& into, const fragment<accumulator, M, N, K, T>& from, unsigned pitch,
                        layout_t) {
-  for (unsigned at = simt::block->now().lane; at < M * N; at += simt::kWarp)
+  for (unsigned at = simt::now->lane; at < M * N; at += simt::kWarp)
     into[at / N * pitch + at % N] = from.x[at];
 }
 
