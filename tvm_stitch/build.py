@@ -116,6 +116,9 @@ def understand(request: Request, steps: Steps | None = None) -> Asked:
         rule, remedy = "one is looked at at a time", "give one shape of each input"
         raise StitchError(f"{len(several)} shapes", rule, remedy)
     imported = import_model(request.model, request.shapes, request.values, request.fallback)
+    if imported.left and gpu_arch(target):
+        rule, remedy = "ONNX Runtime would run it on the CPU", "compile for x86, or without it"
+        raise StitchError(imported.left[0].node, rule, remedy)
     imported = packed(imported, device, request.policy.layout, steps)
     return Asked(imported, target, threads, measured)
 

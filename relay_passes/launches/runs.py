@@ -13,6 +13,7 @@ from tir_schedules.kernel_ir.expr import dtype_bytes
 
 from ..graph.graph_functions import graph_functions
 from ..memory.lifetimes import is_kernel_call
+from ..memory.plan_memory import PLACE
 from ..rewrites.weights import static_shape
 
 # A tensor by where it comes from: an input, or a kernel's binding and which of its results.
@@ -35,6 +36,9 @@ def refuse(mod: IRModule) -> str | None:
             return f"{gvar.name_hint} calls {min(called)}"
         if inside(func.body, relax.If):
             return f"{gvar.name_hint} has branches"
+        others = {str(f.global_symbol) for f in inside(func.body, relax.ExternFunc)} - {PLACE}
+        if others:
+            return f"{gvar.name_hint} calls {min(others)}"
     return None
 
 

@@ -130,6 +130,17 @@ def test_a_function_that_calls_another_is_left():
     assert refuse(Calling) == "main calls half"
 
 
+@I.ir_module
+class Packed:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        return R.call_dps_packed("elsewhere", (x,), out_ty=R.Tensor((4,), "float32"))
+
+
+def test_a_function_that_runs_what_is_no_kernel_is_left():
+    assert refuse(Packed) == "main calls elsewhere"
+
+
 def test_branches_are_left():
     low = lowered(branching())
     assert refuse(low.mod) == "main has branches"

@@ -4,6 +4,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import tvm_stitch
 from support.cuda.machine_code import toolkit
@@ -108,6 +109,17 @@ def test_nvcc_is_asked_for_where_it_is_missing(monkeypatch):
 def test_what_is_for_cpus_is_refused():
     with pytest.raises(StitchError, match="is for CPUs alone; name x86"):
         tvm_stitch.compile(models.double(), "cuda:sm_90", verify=True)
+
+
+def test_what_onnx_runtime_would_run_is_refused():
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["t"], mode="TF", min_gram_length=1,
+                            max_gram_length=1, max_skip_count=0, ngram_counts=[0],
+                            ngram_indexes=[0, 1], pool_int64s=[2, 3])  # fmt: skip
+    info = helper.make_tensor_value_info
+    ends = [info("x", TensorProto.INT64, [6])], [info("t", TensorProto.FLOAT, [2])]
+    model = helper.make_model(helper.make_graph([node], "words", *ends), ir_version=8)
+    with pytest.raises(StitchError, match="TfIdfVectorizer 't': ONNX Runtime would run it on the"):
+        tvm_stitch.compile(model, "cuda:sm_90", fallback="onnxruntime")
 
 
 def test_a_target_is_told_by_its_arch():
