@@ -59,6 +59,19 @@ def test_a_module_is_compiled_once_a_shape():
 
 
 @torch.no_grad()
+def test_a_dimension_that_is_specialised_has_graphs_of_its_own():
+    net = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Softmax(-1)).eval()
+    run = compiled(net)
+    for rows in (8, 3, 8, 4, 3, 16, 16):
+        x = torch.randn(rows, 6)
+        torch._dynamo.mark_dynamic(x, 0, specialize_on=[lambda n: n == 8, lambda n: n % 16 == 0])
+        close(run(x), net(x))
+    assert report().graphs == 3  # of any rows, of 8, and of 16
+    assert report().builds == 4
+    assert not report().eager
+
+
+@torch.no_grad()
 def test_another_process_compiles_nothing(tmp_path):
     torch.manual_seed(0)
     net = Net().eval()

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 from . import elementwise, movement, products, reductions
 from .draw import MOST_ELEMENTS, Draw, Node, Operator
+from .mended import MENDED
 
 OPSET = 23
 MOST_NODES = 4
@@ -67,7 +68,8 @@ def reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.n
     """Return what ONNX's reference evaluator makes of a model."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return [np.asarray(each) for each in ReferenceEvaluator(model).run(None, feeds)]
+        evaluator = ReferenceEvaluator(model, new_ops=MENDED)
+        return [np.asarray(each) for each in evaluator.run(None, feeds)]
 
 
 class _Chain:
