@@ -51,8 +51,13 @@ def calibrate(command: str, told: Callable[[str], None], scale: float = 1.0) -> 
         shared_ns=bench.slope(gpu_kernels.shared_chase, whole=True),
     )
     told("instructions, caches and memory")
-    caches = replace(figures, issue_ns=bench.issue_ns(), l1_bytes_ns=bench.l1_bytes_ns(),
-                     l2_share=bench.l2_share())  # fmt: skip
+    caches = replace(
+        figures,
+        issue_ns=bench.issue_ns(),
+        l1_bytes_ns=bench.l1_bytes_ns(),
+        shared_bytes_ns=bench.shared_bytes_ns(),
+        l2_share=bench.l2_share(),
+    )
     told("products of halves")
     figures = replace(caches, wmma_share=bench.wmma_share())
     return GpuProfile(str(bench.home.device_name), bench.device.arch, command, figures)
@@ -120,6 +125,12 @@ class _Bench:
         size = blocks * _FLOATS_OF_BLOCK * 2  # 32 KiB of a multiprocessor
         taken = self.slope(lambda again: gpu_kernels.reads(size, blocks, again))
         return size * 4 / taken / blocks
+
+    def shared_bytes_ns(self) -> float:
+        """Return the bytes a multiprocessor reads of its shared memory in a ns."""
+        blocks = self._scaled(self.device.sms, 1)
+        taken = self.slope(lambda again: gpu_kernels.shared_reads(blocks, again))
+        return _FLOATS_OF_BLOCK * 4 * blocks / taken / min(blocks, self.device.sms)
 
     def l2_share(self) -> float:
         """Return the time of a byte from L2 as a share of that of one from memory."""

@@ -148,3 +148,27 @@ def reads(count: int, blocks: int, again: int) -> tirx.PrimFunc:
                 out[block * BLOCK + thread] = total[0]
 
     return main
+
+
+def shared_reads(blocks: int, again: int) -> tirx.PrimFunc:
+    """Return a kernel whose blocks sum what they have in shared memory, as `reads` does."""
+
+    @T.prim_func(s_tir=True)
+    def main(x: T.Buffer((BLOCK * 4,), "int32"), out: T.Buffer((blocks * BLOCK,), "int32")) -> None:
+        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
+        for block in T.thread_binding(blocks, thread="blockIdx.x"):
+            for thread in T.thread_binding(BLOCK, thread="threadIdx.x"):
+                held = T.alloc_buffer((BLOCK * 4,), "int32", scope="shared")
+                four = T.alloc_buffer((4,), "int32", scope="local")
+                total = T.alloc_buffer((1,), "int32", scope="local")
+                for lane in T.vectorized(4):
+                    held[thread * 4 + lane] = x[thread * 4 + lane]
+                T.evaluate(T.tvm_storage_sync("shared"))
+                total[0] = 0
+                for _ in range(again):
+                    for lane in T.vectorized(4):
+                        four[lane] = held[(total[0] * BLOCK + thread) * 4 + lane]
+                    total[0] = total[0] + four[0] + four[1] + four[2] + four[3]
+                out[block * BLOCK + thread] = total[0]
+
+    return main

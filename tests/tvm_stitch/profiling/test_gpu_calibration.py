@@ -33,7 +33,10 @@ def computed():
 
 @pytest.mark.parametrize(
     "name",
-    ["stores", "chase", "shared_chase", "barriers", "shuffles", "sums_of_products", "reads"],
+    [
+        *("stores", "chase", "shared_chase", "barriers", "shuffles", "sums_of_products"),
+        *("reads", "shared_reads"),
+    ],
 )
 def test_a_kernel_does_what_its_steps_say(computed, name):
     assert computed[name] <= 1e-5
@@ -48,6 +51,7 @@ def test_a_kernel_does_what_its_steps_say(computed, name):
         (gpu_kernels.shuffles(64), "SHFL", 16),
         # Eight loads of what is read again, which nvcc would do twice if it knew where they are.
         (gpu_kernels.reads(2 * 4096, 1, 64), "LDG", 8),
+        (gpu_kernels.shared_reads(1, 64), "LDS", 8),
     ],
 )
 def test_nvcc_leaves_the_steps(kernel, opcode, least, monkeypatch):

@@ -41,6 +41,7 @@ def main() -> dict[str, float]:
         "sums_of_products": (
             kernels.sums_of_products(1, _STEPS), [few], np.full(BLOCK, chains.sum())
         ),
+        "shared_reads": (kernels.shared_reads(2, 3), [zeros[: 4 * BLOCK]], np.zeros(2 * BLOCK)),
         "reads": (kernels.reads(zeros.size, 2, 2), [zeros], np.zeros(2 * BLOCK)),
     }  # fmt: skip
     return {name: _off(*each) for name, each in made.items()}
