@@ -3,6 +3,8 @@
 from tvm.ir.transform import PassContext, Sequential
 
 from .fusion.stitch_ops import StitchOps
+from .launches.capture import CaptureLaunches
+from .launches.stage import StageTensors
 from .memory.overwrite_operands import OverwriteOperands
 from .memory.plan_memory import PlanMemory
 from .recurrence.roll_loops import RollLoops
@@ -16,6 +18,7 @@ from .rewrites.sort_rows import SortRows
 from .rewrites.widen_sorts import WidenSorts
 
 __all__ = [
+    "CaptureLaunches",
     "ChannelsLast",
     "FoldSmallConstants",
     "LogOfSums",
@@ -28,6 +31,7 @@ __all__ = [
     "RollLoops",
     "Sequential",
     "SortRows",
+    "StageTensors",
     "StitchOps",
     "WidenSorts",
 ]

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 from tvm import tirx
 from tvm.target import Target
 
-from .device import Device
-from .device.profile import Profile
+from .device import Device, Measured
 from .kernel_ir.expr import Tensor
 from .kernel_ir.stage import Kernel, Stage
 from .recurrence import LoopKernel, Recurrence
@@ -113,7 +112,7 @@ class Backend(Protocol):
     weights: WeightLayout | None  # None: weights are read as they come
 
     def device(
-        self, target: Target, threads: int | None = None, profile: Profile | None = None
+        self, target: Target, threads: int | None = None, profile: Measured | None = None
     ) -> Device | None:
         """Describe the machine of a target, None if it is not known."""
 
@@ -190,7 +189,7 @@ def registered(kind: str, instead: Backend) -> Iterator[None]:
 
 
 def device_of(
-    target: Target, threads: int | None = None, profile: Profile | None = None
+    target: Target, threads: int | None = None, profile: Measured | None = None
 ) -> Device | None:
     """Describe the machine of a target, None if it is not known or there is no backend for it."""
     found = backend(target)

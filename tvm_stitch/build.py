@@ -21,8 +21,8 @@ from relay_passes.fusion.take_apart import NOTHING, Apart
 from relay_passes.policy import POLICY, Policy
 from relay_passes.rewrites.legalize.named_legalize import NotLegalized
 from tir_schedules.backend import device_of
-from tir_schedules.device import Device, llvm_features
-from tir_schedules.device.profile import Profile, ProfileError, load_profile, refuse_cpu
+from tir_schedules.device import Measured, llvm_features
+from tir_schedules.device.profile import ProfileError, load_profile, refuse_cpu
 from tir_schedules.fuel import Fuel, burning
 from tir_schedules.host import available_cpus
 from tvm_stitch import pipeline, targets
@@ -37,13 +37,7 @@ from tvm_stitch.runtime import cpu_features, library
 from tvm_stitch.runtime.artifact import Meta, Tensor, stored_bytes
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.runtime.shaped_model import ShapedModel
-from tvm_stitch.runtime.weights import (
-    DEVICE_WEIGHTS,
-    WEIGHTS,
-    constant_outputs,
-    fetch_weights,
-    makes_new_outputs,
-)
+from tvm_stitch.runtime.weights import constant_outputs, makes_new_outputs
 from tvm_stitch.steps import Steps
 from tvm_stitch.targets import gpu_arch
 
@@ -85,7 +79,7 @@ class Asked:
     imported: ImportedModel
     target: Target
     threads: int
-    profile: Profile | None
+    profile: Measured | None
 
 
 @dataclass(frozen=True)
@@ -113,8 +107,7 @@ def understand(request: Request, steps: Steps | None = None) -> Asked:
     threads = available_cpus() if request.threads is None else request.threads
     target, measured = targets.resolve(request.target, threads), None
     if request.profile:
-        targets.refuse_gpu(target, "a profile")
-        measured = _profile(request.profile, device_of(target, threads))
+        measured = measured_profile(request.profile, target, threads)
     device = device_of(target, threads, measured)
     if request.fallback not in FALLBACKS:
         rule = f"use one of {', '.join(FALLBACKS)}"
@@ -123,6 +116,9 @@ def understand(request: Request, steps: Steps | None = None) -> Asked:
         rule, remedy = "one is looked at at a time", "give one shape of each input"
         raise StitchError(f"{len(several)} shapes", rule, remedy)
     imported = import_model(request.model, request.shapes, request.values, request.fallback)
+    if imported.left and gpu_arch(target):
+        rule, remedy = "ONNX Runtime would run it on the CPU", "compile for x86, or without it"
+        raise StitchError(imported.left[0].node, rule, remedy)
     imported = packed(imported, device, request.policy.layout, steps)
     return Asked(imported, target, threads, measured)
 
@@ -216,13 +212,14 @@ def build(*several: Lowered) -> Model | ShapedModel:
     entries = joined([(each.imported, each.mod) for each in several])
     names = [entry_name(number) for number in range(len(several))]
     places = dict(zip(names, entries.places, strict=True))
-    mod = fetch_weights(entries.mod, DEVICE_WEIGHTS if arch else WEIGHTS, places)
     count = len(entries.weights) + len(entries.prepared)
-    metas = [_meta(each, mod, name, count) for each, name in zip(several, names, strict=True)]
+    metas = [
+        _meta(each, entries.mod, name, count) for each, name in zip(several, names, strict=True)
+    ]
     meta = dataclasses.replace(metas[0], others=tuple(metas[1:]))
-    passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched())
+    passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched(), places)
     with burning(lowered.fuel), machine_code(arch), lowered.target:
-        executable = tvm.compile(mod, lowered.target, relax_pipeline=passes)
+        executable = tvm.compile(entries.mod, lowered.target, relax_pipeline=passes)
     return library.from_executable(executable, meta, entries.weights, entries.prepared)
 
 
@@ -265,8 +262,14 @@ def machine_code(arch: str) -> Iterator[None]:
         yield
 
 
-def _profile(path: PathLike, device: Device) -> Profile:
+def measured_profile(path: PathLike, target: Target, threads: int) -> Measured:
+    """Return what was measured of a target's machine. Raises: StitchError."""
+    device = device_of(target, threads)
     try:
+        if arch := gpu_arch(target):
+            from tir_schedules.device.gpu_profile import load_gpu_profile
+
+            return load_gpu_profile(Path(path), arch)
         profile = load_profile(Path(path))
     except ProfileError as error:
         raise StitchError(error.given, error.rule, error.remedy) from None

@@ -6,7 +6,7 @@ FoldWeights, PrepareWeights. Each has a name, under which `--dump-ir` writes wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import tvm
@@ -20,6 +20,7 @@ from relay_passes.fusion.take_apart import NOTHING, Apart, KeepAlone
 from relay_passes.graph.fusion_plan import FusionPlan
 from relay_passes.policy import POLICY, FusionPolicy
 from relay_passes.transform import (
+    CaptureLaunches,
     ChannelsLast,
     FoldSmallConstants,
     LogOfSums,
@@ -30,16 +31,17 @@ from relay_passes.transform import (
     PointwiseProducts,
     RollLoops,
     SortRows,
+    StageTensors,
     StitchOps,
     WidenSorts,
 )
 from tir_schedules import ApplyStitchSchedules, DropAlignment
 from tir_schedules.backend import device_of
-from tir_schedules.device import Device
-from tir_schedules.device.profile import Profile
+from tir_schedules.device import Device, Measured
 from tir_schedules.fuel import spend, unnoted
 from tvm_stitch.lowered_report import build_report
 from tvm_stitch.reports.report import Report
+from tvm_stitch.runtime.weights import DEVICE_WEIGHTS, WEIGHTS, fetch_weights
 from tvm_stitch.steps import Step, Steps
 
 
@@ -49,7 +51,7 @@ def lower(
     *,
     fusion: str,
     threads: int,
-    profile: Profile | None = None,
+    profile: Measured | None = None,
     steps: Steps | None = None,
     apart: Apart = NOTHING,
     plans: dict[str, object] | None = None,
@@ -70,7 +72,8 @@ def lower(
     schedule = ApplyStitchSchedules(device)
     overwrite = OverwriteOperands(schedule)
     roll = RollLoops(device)
-    legalize, fuse = _legalize(device, roll), _fuse(fusion, stitch, schedule, apart)
+    stage = StageTensors(device) if target.kind.name == "cuda" else None
+    legalize, fuse = _legalize(device, roll), _fuse(fusion, stitch, schedule, apart, stage)
     with target:
         legalized = run.run(legalize, mod)
         mod = run.run([*fuse, ("OverwriteOperands", overwrite)], legalized)
@@ -82,13 +85,26 @@ def lower(
         )
 
 
-def build_pipeline(target: Target, steps: Steps | None = None) -> Pass:
+def build_pipeline(
+    target: Target,
+    steps: Steps | None = None,
+    places: Mapping[str, Sequence[int]] = MappingProxyType({}),
+) -> Pass:
     """Return TVM's passes that make an executable of a lowered module, memory planned by ours.
 
-    The executable needs `tvm_stitch.runtime` linked to it.
+    `places` are the numbers of each `main`'s weights, as `fetch_weights` takes them. The executable
+    needs `tvm_stitch.runtime` linked to it.
     """
     # What of a model is in no dataflow block is legalised here; on a GPU its loops need threads.
     rest = [ApplyStitchSchedules()] if target.kind.name == "cuda" else []
+    # Of parameters it is known that they stay where they are, of what is fetched it is not.
+    capture = [CaptureLaunches()] if target.kind.name == "cuda" else []
+    fetched = DEVICE_WEIGHTS if target.kind.name == "cuda" else WEIGHTS
+
+    @tvm.transform.module_pass(opt_level=0, name="FetchWeights")
+    def fetch(mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
+        return fetch_weights(mod, fetched, places)
+
     passes = [
         *cpu_pipeline.library_dispatch_passes(target),
         *cpu_pipeline.legalize_passes(target),
@@ -96,6 +112,8 @@ def build_pipeline(target: Target, steps: Steps | None = None) -> Pass:
         DropAlignment(),
         *cpu_pipeline.dataflow_lower_passes(target),
         PlanMemory(),
+        *capture,
+        fetch,
         *cpu_pipeline.finalize_passes(target),
     ]
     if steps is None:
@@ -113,7 +131,7 @@ def planned(
     target: Target,
     *,
     threads: int,
-    profile: Profile | None = None,
+    profile: Measured | None = None,
     policy: FusionPolicy = POLICY.fusion,
 ) -> list[FusionPlan]:
     """Return what `lower` would fuse, a plan for each dataflow block, without doing it.
@@ -164,7 +182,11 @@ def _legalize(device: Device | None = None, roll: RollLoops | None = None) -> li
 
 
 def _fuse(
-    fusion: str, stitch: StitchOps, schedule: ApplyStitchSchedules, apart: Apart = NOTHING
+    fusion: str,
+    stitch: StitchOps,
+    schedule: ApplyStitchSchedules,
+    apart: Apart = NOTHING,
+    stage: StageTensors | None = None,
 ) -> list[Step]:
     """Return the passes from operators to scheduled kernels."""
     steps: list[Step] = [("StitchOps", stitch)] if fusion == "stitch" else []
@@ -177,6 +199,7 @@ def _fuse(
         ("FuseTIR", relax.transform.FuseTIR()),
         ("RewriteDataflowReshape", relax.transform.RewriteDataflowReshape()),
         ("DeadCodeElimination", relax.transform.DeadCodeElimination()),
+        *([("StageTensors", stage)] if stage is not None else []),
         ("ApplyStitchSchedules", schedule),
     ]
 

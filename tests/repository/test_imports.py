@@ -24,6 +24,7 @@ BELOW = {"tvm", "tvm_ffi", "numpy", "ml_dtypes"}
 # What a tuning log or a database brings, and what a GPU's target does, imported where one is given.
 ON_DEMAND = [
     "tir_schedules/apply.py: tir_schedules.tuning.metaschedule_source.MetaScheduleSource",
+    "tvm_stitch/build.py: tir_schedules.device.gpu_profile.load_gpu_profile",
     "tvm_stitch/build.py: tvm_stitch.runtime.cuda_toolkit",
     "tvm_stitch/build.py: tvm_stitch.runtime.gpu_driver",
     "tvm_stitch/build.py: tvm_stitch.tuning.reuse.LogSource",
@@ -93,7 +94,7 @@ FLOORS = {
     ],
     "relay_passes": [
         "graph", "explorer", "cost", "rewrites", "rewrites.legalize", "fusion", "recurrence",
-        "memory",
+        "memory", "launches",
     ],
     "tvm_stitch": [
         "reports", "runtime", "frontend.onnx_graph", "frontend.importer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from tvm.target import Target
 from ..backend import Judged, Undone
 from ..decision_space import DecisionSpace
 from ..device.cuda import CudaDevice
-from ..device.profile import Profile
+from ..device.gpu_profile import GpuProfile
 from ..kernel_ir.expr import Tensor
 from ..kernel_ir.parse import read
 from ..kernel_ir.stage import Kernel, Stage
@@ -61,9 +62,12 @@ class CudaBackend:
     weights = None
 
     def device(
-        self, target: Target, threads: int | None = None, profile: Profile | None = None
+        self, target: Target, threads: int | None = None, profile: GpuProfile | None = None
     ) -> CudaDevice | None:
-        return CudaDevice.of(target)
+        device = CudaDevice.of(target)
+        if device is None or profile is None:
+            return device
+        return dataclasses.replace(device, profile=profile.figures)
 
     def read(self, func: tirx.PrimFunc) -> Kernel | str:
         return read(func)

@@ -26,8 +26,8 @@ class CudaProfile:
     Of the order that is reported of H100. Times in ns: of a launch, of a block beside its work, of
     a load from memory, a barrier, a shuffle, an access of shared memory, an instruction of a warp
     (one a cycle of each of four schedulers). `l1_bytes_ns` are of a multiprocessor, half of 128
-    bytes a cycle. Reading again what L2 has takes `l2_share` of the time of memory, wmma reaches
-    `wmma_share` of the tensor cores' peak.
+    bytes a cycle, `shared_bytes_ns` all of them. Reading again what L2 has takes `l2_share` of the
+    time of memory, wmma reaches `wmma_share` of the tensor cores' peak.
     """
 
     launch_ns: float = 2000.0
@@ -38,6 +38,7 @@ class CudaProfile:
     shared_ns: float = 20.0
     issue_ns: float = 0.6
     l1_bytes_ns: float = 109.0
+    shared_bytes_ns: float = 218.0
     l2_share: float = 0.4
     wmma_share: float = 0.6
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Protocol
 
 
+class Measured(Protocol):
+    """What a machine was measured to take: a profile, of a kind that its backend knows."""
+
+    name: str  # of the machine
+    command: str  # that measured
+
+
 class Device(Protocol):
     """A machine of some kind of targets; what else it is, its backend knows."""
 

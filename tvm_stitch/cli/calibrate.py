@@ -1,4 +1,4 @@
-"""Measure this machine for the cost model, in about a minute of an otherwise idle machine."""
+"""Measure this machine, or its GPU, for the cost model: about a minute of an idle machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from tvm_stitch.cli.options import parse_count
 from tvm_stitch.errors import StitchError
 
 if TYPE_CHECKING:
+    from tir_schedules.device.gpu_profile import GpuProfile
     from tir_schedules.device.profile import Profile
 
 
 def add_parser(commands) -> None:
     cmd = commands.add_parser("calibrate", help="measure this machine", description=__doc__)
     cmd.add_argument("-o", "--output", type=Path, metavar="PROFILE", help="write the figures here")
+    told = "x86: the CPU, the default; cuda: the first GPU"
+    cmd.add_argument("--target", choices=("x86", "cuda"), default="x86", help=told)
     cmd.add_argument("--threads", type=parse_count, metavar="N", help="largest count measured")
     told = "measure nothing, fit the profile to the trials of this machine in a tuning log"
     cmd.add_argument("--from-log", metavar="LOG", help=told)
@@ -30,6 +33,8 @@ def run(args: argparse.Namespace) -> None:
     from tir_schedules.host import available_cpus
     from tvm_stitch.runtime.artifact import atomically, check_writable
 
+    if args.target == "cuda":
+        _refuse_beside_cuda(args)
     allowed = available_cpus()
     threads = allowed if args.threads is None else args.threads
     if not 1 <= threads <= allowed:
@@ -41,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
         rule = "says nothing: everything is measured"
         raise StitchError("--profile", rule, "leave it out, or add --from-log LOG")
     command = " ".join(["tvm-stitch calibrate", *_given(args)])
-    made = _measured if args.from_log is None else _refitted
+    made = _MAKERS[args.target] if args.from_log is None else _refitted
     profile, lines = made(args, threads, command)
     for line in lines:
         print(line)
@@ -60,6 +65,29 @@ def _measured(
     with Console(stderr=True).status("calibrating") as status:
         profile = calibrate(threads, command, status.update)
     return profile, describe(profile)
+
+
+def _measured_gpu(
+    _args: argparse.Namespace, _threads: int, command: str
+) -> tuple[GpuProfile, Iterable[str]]:
+    from rich.console import Console
+
+    from tvm_stitch.profiling.gpu_calibration import calibrate, describe
+
+    with Console(stderr=True).status("calibrating") as status:
+        profile = calibrate(command, status.update)
+    return profile, describe(profile)
+
+
+_MAKERS = {"x86": _measured, "cuda": _measured_gpu}
+
+
+def _refuse_beside_cuda(args: argparse.Namespace) -> None:
+    """Raise StitchError for an option that is for CPUs."""
+    options = {"--threads": args.threads, "--from-log": args.from_log, "--profile": args.profile}
+    for name, value in options.items():
+        if value is not None:
+            raise StitchError(f"{name} {value}", "it is for CPUs", "leave it out, or --target cuda")
 
 
 def _refitted(
@@ -84,5 +112,7 @@ def _refitted(
 
 
 def _given(args: argparse.Namespace) -> list[str]:
+    target = ["--target", args.target] if args.target != "x86" else []
     threads = ["--threads", str(args.threads)] if args.threads is not None else []
-    return [*threads, "--from-log", "LOG"] if args.from_log is not None else threads
+    log = ["--from-log", "LOG"] if args.from_log is not None else []
+    return [*target, *threads, *log]

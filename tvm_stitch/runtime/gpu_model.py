@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from .gpu_driver import gpu
 _VECTOR_BYTES = 16  # kernels load so many at a time, from addresses that are a multiple of them
 _CUDA = (2, 0)  # DLPack's type and number of the first GPU
 _NO_MEMORY = "out of memory"
+_LAUNCHING = threading.Lock()
 
 
 class GpuModel(Model):
@@ -31,6 +33,7 @@ class GpuModel(Model):
     """
 
     fetched = DEVICE_WEIGHTS
+    _last_stream = 0  # of any model
 
     def _start(self) -> None:
         self._machine = None
@@ -56,6 +59,19 @@ class GpuModel(Model):
             self._open()
             slots = zip(self._slots.values(), tensors, strict=True)
             return self._invoke([self._resident(slot, tensor) for slot, tensor in slots])
+
+    def _invoke(self, tensors: Sequence[tvm_ffi.Tensor]) -> list[tvm_ffi.Tensor]:
+        """Launch behind what other streams still run: it may read the memory that this writes.
+
+        A call's intermediates are where the last call's are, and what a model lets go of, another
+        model gets, while kernels that were launched before have yet to run.
+        """
+        stream = tvm_ffi.get_raw_stream(self._home)
+        with _LAUNCHING:
+            if stream != GpuModel._last_stream:
+                self._home.sync(GpuModel._last_stream)
+                GpuModel._last_stream = stream
+            return super()._invoke(tensors)
 
     def _resident(self, slot: InputSlot, given: Any) -> tvm_ffi.Tensor:
         """Return a tensor of the GPU as kernels read it. Raises: StitchError for any other."""

@@ -20,12 +20,12 @@ def fetch_weights(
     """Let each `main` fetch its weights from the library it is linked into, by a function of that.
 
     `places` are the numbers of its weights among all of the library, by the name of the function;
-    without them they are all, in their order.
+    without them they are all, in their order. Runs behind CallTIRRewrite: its call is not pure.
 
     rewrite:
         main(x, w, b): body                     # attribute num_input = 1
       -> main(x):
-             weights = call_pure_packed("tvm_stitch_weights")
+             weights = call_packed("tvm_stitch_weights")
              w = weights[0]; b = weights[1]
              body
     """
@@ -56,7 +56,7 @@ def _with_fetched(
     if not weights:
         return body
     everything = relax.Var("weights", kind)
-    fetch = relax.call_pure_packed(fetched, ty_args=kind)
+    fetch = relax.Call(relax.ExternFunc(fetched), [], ty_args=[kind])
     bindings = [relax.VarBinding(everything, fetch)]
     for number, weight in weights.items():
         bindings.append(relax.VarBinding(weight, relax.TupleGetItem(everything, number)))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from tir_schedules.backend import device_of
 from tir_schedules.device import Device
-from tir_schedules.device.profile import load_profile
-from tvm_stitch.build import Lowered, Request, lower
+from tvm_stitch.build import Lowered, Request, lower, measured_profile
 
 
 @dataclass(frozen=True)
@@ -20,5 +18,6 @@ class LoweredModel:
 def lowered_model(request: Request) -> LoweredModel:
     """Lower a model. Raises: StitchError as `compile` does."""
     lowered = lower(request)
-    profile = None if request.profile is None else load_profile(Path(request.profile))
-    return LoweredModel(lowered, device_of(lowered.target, lowered.threads, profile))
+    target, threads, given = lowered.target, lowered.threads, request.profile
+    profile = None if given is None else measured_profile(given, target, threads)
+    return LoweredModel(lowered, device_of(target, threads, profile))

@@ -1,16 +1,15 @@
 """Models for a GPU: built without one, run on one whose kernels fibers run, refused elsewhere."""
 
-import json
-import os
 import subprocess
-import sys
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import tvm_stitch
 from support.cuda.machine_code import toolkit
 from support.models import runtime as models
+from support.simt.process import answers
 from tvm_stitch import targets
 from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime import cuda_toolkit
@@ -19,11 +18,7 @@ from tvm_stitch.runtime.cuda_toolkit import fat_binary
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
-    command = [sys.executable, "-m", "support.simt.machine.session", tmp_path_factory.mktemp("gpu")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return answers("support.simt.machine.session", tmp_path_factory.mktemp("gpu"))
 
 
 @pytest.mark.parametrize(
@@ -46,6 +41,19 @@ def test_a_model_gives_what_numpy_gives(session, way):
 def test_the_report_counts_launches(session):
     assert session["kernels"] == session["launches"] == 1
     assert session["sum in parts"] == [2, 2]
+
+
+def test_launches_are_replayed(session):
+    """From the second call on: of 9 kernels, copies of the mask and of two results are beside."""
+    assert max(session["replayed"]) <= 1
+    first, second, loaded, last = session["replays"]
+    assert session["of them"] == first[0] == second[0] == 12
+    assert first[1] == loaded[1] == 0
+    assert second[1] == last[1] == 1
+
+
+def test_a_call_waits_for_another_stream(session):
+    assert session["waited for"] == [0, 0, 16]
 
 
 def test_padding_is_multiplied_by_infinite_weights(session):
@@ -98,10 +106,20 @@ def test_nvcc_is_asked_for_where_it_is_missing(monkeypatch):
         tvm_stitch.compile(models.double(), "cuda:sm_90")
 
 
-@pytest.mark.parametrize("option", [{"profile": "cpu.json"}, {"verify": True}])
-def test_what_is_for_cpus_is_refused(option):
+def test_what_is_for_cpus_is_refused():
     with pytest.raises(StitchError, match="is for CPUs alone; name x86"):
-        tvm_stitch.compile(models.double(), "cuda:sm_90", **option)
+        tvm_stitch.compile(models.double(), "cuda:sm_90", verify=True)
+
+
+def test_what_onnx_runtime_would_run_is_refused():
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["t"], mode="TF", min_gram_length=1,
+                            max_gram_length=1, max_skip_count=0, ngram_counts=[0],
+                            ngram_indexes=[0, 1], pool_int64s=[2, 3])  # fmt: skip
+    info = helper.make_tensor_value_info
+    ends = [info("x", TensorProto.INT64, [6])], [info("t", TensorProto.FLOAT, [2])]
+    model = helper.make_model(helper.make_graph([node], "words", *ends), ir_version=8)
+    with pytest.raises(StitchError, match="TfIdfVectorizer 't': ONNX Runtime would run it on the"):
+        tvm_stitch.compile(model, "cuda:sm_90", fallback="onnxruntime")
 
 
 def test_a_target_is_told_by_its_arch():

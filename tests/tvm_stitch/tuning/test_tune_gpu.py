@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import onnx
 import pytest
 import zoo
 
 import tvm_stitch.tuning.tune as tuning
+from support.simt.process import printed
 from support.tuning.kernels import TARGET
 from tir_schedules.backend import device_of
 from tir_schedules.device.cuda import CudaDevice
@@ -22,11 +20,7 @@ from tvm_stitch.tuning.log.fingerprint import device_key
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
-    command = [sys.executable, "-m", "support.simt.machine.tuning", tmp_path_factory.mktemp("tune")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert not done.returncode, done.stderr
-    *listed, last = done.stdout.splitlines()
+    *listed, last = printed("support.simt.machine.tuning", tmp_path_factory.mktemp("tune"))
     return json.loads(last), listed
 
 

@@ -14,6 +14,7 @@ from ...device.cuda import SECTOR_BYTES, WARP, CudaDevice, CudaProfile
 from ...kernel_ir.expr import dtype_bytes
 from ..facts.tiles import is_tiled
 from ..plan.axes import FRAGMENT, Axis
+from ..plan.fragments import fragments_of
 from ..plan.kernel_plan import Phase, Plan
 from ..plan.nest import HeldKey, Nest, held_key
 from .assumed import ASSUMED
@@ -46,7 +47,9 @@ def launch_ns(phases: Sequence[Phase], device: CudaDevice) -> float:
     cached = asked / (profile.l1_bytes_ns * busy)
     idle = -(-blocks // device.sms) * device.sms / blocks
     tensor = sum(_tensor_ns(nest, device) for nest, _ in nests) * idle
-    parts = (moved / rate * 1e9, cached, compute, tensor, waves * block)
+    shared = sum(_fragment_bytes(nest, phase) * phase.blocks for nest, phase in nests)
+    shared /= profile.shared_bytes_ns * busy
+    parts = (moved / rate * 1e9, cached, compute, tensor, shared, waves * block)
     return max(parts) + ASSUMED.beside * sum(parts)
 
 
@@ -56,6 +59,20 @@ def _tensor_ns(nest: Nest, device: CudaDevice) -> float:
         return 0.0
     terms = math.prod(atom.extent for atom in nest.nodes[0].atoms)
     return 2 * terms / (device.tensor_flops * device.profile.wmma_share) * 1e9
+
+
+def _fragment_bytes(nest: Nest, phase: Phase) -> float:
+    """Return what a block moves of shared memory for a product of tensor cores.
+
+    Its warps load what their fragments take, and those that fill the tiles have stored it.
+    """
+    if nest.warps is None:
+        return 0.0
+    made, axis = fragments_of(nest, phase), phase.serial_axis(nest)
+    (rows, columns), loads = nest.warps, made.down + made.across
+    of_terms = rows * columns * loads + rows * made.down + columns * made.across
+    terms = axis.pieces * axis.block // FRAGMENT
+    return of_terms * terms * FRAGMENT**2 * dtype_bytes(made.left.stage.out.dtype)
 
 
 def moved_bytes(nest: Nest, phase: Phase, profile: CudaProfile) -> float:

@@ -1,7 +1,6 @@
 """A product by tensor cores: fragments of the tiles, added up in fragments of the result.
 
-The names are wmma's (CUDA C++ Programming Guide, "Warp Matrix Functions"). Tiles have their terms
-outside: rows side by side are columns of what a fragment takes, and so it is loaded.
+The names are wmma's (CUDA C++ Programming Guide, "Warp Matrix Functions").
 """
 
 from __future__ import annotations
@@ -52,10 +51,12 @@ class FragmentEmitter:
         made, out = self._made, []
         for n in range(made.down):
             first = total([(made.down, self._row)], n)
-            out.append(self._load(self._left, n, made.left, at, first, "col_major"))
+            out.append(self._load(self._left, n, made.left, at, first, ("row_major", "col_major")))
         for n in range(made.across):
             first = total([(made.across, self._column)], n)
-            out.append(self._load(self._right, 0, made.right, at, first, "row_major"))
+            out.append(
+                self._load(self._right, 0, made.right, at, first, ("col_major", "row_major"))
+            )
             for m in range(made.down):
                 sums, place = tirx.buffer_data(self._sums), number(m * made.across + n)
                 left, right = map(tirx.buffer_data, (self._left, self._right))
@@ -65,11 +66,24 @@ class FragmentEmitter:
         return out
 
     def _load(
-        self, into: ir.Var, slot: int, tile: Node, term: ir.Expr, first: ir.Expr, layout: str
+        self,
+        into: ir.Var,
+        slot: int,
+        tile: Node,
+        term: ir.Expr,
+        first: ir.Expr,
+        layouts: tuple[str, str],
     ) -> tirx.Stmt:
-        """Load the fragment of a tile from a term and a row or column on."""
+        """Load the fragment of a tile from a term and a row or column on.
+
+        Of the layouts the first is of lines of terms, the other of lines of rows or columns.
+        """
         pitch = _pitch(tile, self._phase)
-        offset = total([(FRAGMENT * pitch, term), (FRAGMENT, first)])
+        serial = self._phase.serial_axis(self._phase.nest_of(self._made.product))
+        has_lines_of_terms = shared_dims(tile, self._phase)[-1].axis is serial
+        lines, along = (first, term) if has_lines_of_terms else (term, first)
+        layout = layouts[0] if has_lines_of_terms else layouts[1]
+        offset = total([(FRAGMENT * pitch, lines), (FRAGMENT, along)])
         place = _pointer(self._storage.shared[tile], offset, FRAGMENT * pitch, _READ)
         size = (FRAGMENT,) * 3
         data = tirx.buffer_data(into)

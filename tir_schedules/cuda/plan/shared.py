@@ -63,9 +63,14 @@ def shared_dims(node: Node, phase: Phase) -> tuple[Local, ...] | None:
 def _tile_dims(node: Node, phase: Phase) -> tuple[Local, ...]:
     """Return the axes of a tile as dimensions, a vector's room behind each line.
 
-    It is filled along one axis and read along another: neighbours of both are in other banks.
+    It is filled along one axis and read along another: neighbours of both are in other banks. Tiles
+    of fragments, which are loaded along either, have the lines along which they are filled: a
+    thread stores a vector, not halves in lines of their own.
     """
-    axes = dict.fromkeys(phase.axis_of(atom) for atom in node.spatial)
+    axes = list(dict.fromkeys(phase.axis_of(atom) for atom in node.spatial))
+    if phase.has_fragments() and isinstance(node.stage.out, Tile):
+        along = phase.nest_of(node).walked()[-1].axis
+        axes.sort(key=lambda axis: axis is along)
     grain = FRAGMENT if phase.has_fragments() else 1
     dims = [Local(-(-axis.block // grain) * grain if axis.block > 1 else 1, axis) for axis in axes]
     if len(dims) > 1:

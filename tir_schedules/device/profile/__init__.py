@@ -1,7 +1,8 @@
 """What a machine was measured to do: bandwidths, vector throughputs, cost of a parallel region."""
 
-from .profile import FORMAT, LEVELS, OP_KINDS, Bandwidth, Profile, ProfileError
-from .store import default_profile, load_profile, refuse_cpu
+from .profile import FORMAT, LEVELS, OP_KINDS, Bandwidth, Profile
+from .reader import ProfileError
+from .store import default_profile, load_profile, read_profile, refuse_cpu
 from .thresholds import Thresholds
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "Thresholds",
     "default_profile",
     "load_profile",
+    "read_profile",
     "refuse_cpu",
 ]

@@ -5,11 +5,11 @@ A profile is data with the device and the command that made it; nothing here mea
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import get_type_hints
 
+from .reader import REMEDY, ProfileError, Reader, is_a
 from .thresholds import Thresholds
 
 FORMAT = 7
@@ -17,14 +17,6 @@ LEVELS = ("L1", "L2", "L3", "memory")
 # What one vector register costs, by kind of operation; `light` is an add, a product, a select,
 # `libm` a call of the C library for each lane.
 OP_KINDS = ("light", "divide", "sqrt", "exp", "log", "erf", "tanh", "sigmoid", "pow", "libm")
-
-
-class ProfileError(ValueError):
-    """A profile that cannot be used: what was given, which rule it broke, what to do."""
-
-    def __init__(self, given: str, rule: str, remedy: str) -> None:
-        self.given, self.rule, self.remedy = given, rule, remedy
-        super().__init__(f"{given}: {rule}; {remedy}")
 
 
 @dataclass(frozen=True)
@@ -121,19 +113,19 @@ class Profile:
 
         Raises: ProfileError for a missing, superfluous or impossible value, or another format.
         """
-        reader = _Reader(source)
+        reader = Reader(source)
         written = data.get("format") if isinstance(data, dict) else None
-        if _is(written, int) and written != FORMAT:
+        if is_a(written, int) and written != FORMAT:
             rule = f"format {written}, this release reads {FORMAT}"
-            raise ProfileError(source, rule, _REMEDY)
+            raise ProfileError(source, rule, REMEDY)
         top = reader.record(data, "the profile", _TOP)
         device = reader.record(top["device"], "device", _DEVICE)
-        rows = [reader.bandwidth(row) for row in reader.listed(top["gb_per_s"], "gb_per_s")]
+        rows = [_bandwidth(reader, row) for row in reader.listed(top["gb_per_s"], "gb_per_s")]
         seen = {(row.level, row.threads) for row in rows}
         absent = [level for level in LEVELS if (level, 1) not in seen]
         if absent or len(seen) < len(rows):
             what = f"no row of {absent[0]} at 1 thread" if absent else "two rows of one level"
-            raise ProfileError(source, f"gb_per_s: {what}", _REMEDY)
+            raise ProfileError(source, f"gb_per_s: {what}", REMEDY)
         op_ns = reader.record(top["op_ns"], "op_ns", dict.fromkeys(OP_KINDS, float))
         for kind, ns in op_ns.items():
             reader.positive(ns, f"op_ns {kind}")
@@ -151,12 +143,11 @@ class Profile:
             reader.finite(top["aliasing_ns"], "aliasing_ns"),
             reader.positive(top["strip_bytes"], "strip_bytes"),
             op_ns,
-            reader.thresholds(top["thresholds"]),
+            _thresholds(reader, top["thresholds"]),
             reader.sentences(top["assumed"], "assumed"),
         )
 
 
-_REMEDY = "measure this machine with tvm-stitch calibrate -o FILE"
 _TOP = {
     "format": int,
     "device": dict,
@@ -190,70 +181,18 @@ def _at(figures: Mapping[int, float], threads: int) -> float:
     return figures[max(within) if within else min(figures)]
 
 
-class _Reader:
-    """Reads JSON values and names the file and the place when one is not as it must be."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-
-    def record(self, data: object, where: str, kinds: Mapping[str, type]) -> dict:
-        """Return an object with exactly these fields, each of its type."""
-        if not isinstance(data, dict):
-            raise self._refuse(where, "is not an object")
-        for key in data.keys() ^ kinds.keys():
-            raise self._refuse(f"{where} {key}", "is missing" if key in kinds else "is unknown")
-        for key, kind in kinds.items():
-            if not _is(data[key], kind):
-                raise self._refuse(f"{where} {key}", f"is not {kind.__name__}")
-        return data
-
-    def listed(self, data: list, where: str) -> list:
-        if not data:
-            raise self._refuse(where, "is empty")
-        return data
-
-    def bandwidth(self, data: object) -> Bandwidth:
-        memory = isinstance(data, dict) and data.get("level") == "memory"
-        row = self.record(data, "gb_per_s", _ROW | (_MEMORY if memory else {}))
-        if row["level"] not in LEVELS or row["threads"] < 1:
-            raise self._refuse("gb_per_s", f"has a row of {row['level']}, {row['threads']} threads")
-        for key in row.keys() - {"level", "threads"}:
-            self.positive(row[key], f"gb_per_s {key}")
-        return Bandwidth(**row)
-
-    def by_threads(self, data: dict, where: str) -> dict[int, float]:
-        out = {}
-        for threads, ns in data.items():
-            if not threads.isascii() or not threads.isdigit() or int(threads) < 2:
-                raise self._refuse(f"{where} {threads}", "is not a count of threads from 2 on")
-            out[int(threads)] = self.positive(ns, f"{where} {threads}")
-        return out
-
-    def thresholds(self, data: dict) -> Thresholds:
-        kinds = get_type_hints(Thresholds)
-        for name, value in self.record(data, "thresholds", kinds).items():
-            self.positive(value, f"thresholds {name}")
-        return Thresholds(**data)
-
-    def sentences(self, data: dict, where: str) -> dict[str, str]:
-        return self.record(data, where, dict.fromkeys(data, str))
-
-    def finite(self, value: float, where: str) -> float:
-        if not math.isfinite(value):
-            raise self._refuse(where, "is not a number")
-        return float(value)
-
-    def positive(self, value: object, where: str) -> float:
-        if not _is(value, float) or not 0 < value < math.inf:
-            raise self._refuse(where, "is not a positive number")
-        return float(value)
-
-    def _refuse(self, where: str, rule: str) -> ProfileError:
-        return ProfileError(self._source, f"{where} {rule}", _REMEDY)
+def _bandwidth(reader: Reader, data: object) -> Bandwidth:
+    memory = isinstance(data, dict) and data.get("level") == "memory"
+    row = reader.record(data, "gb_per_s", _ROW | (_MEMORY if memory else {}))
+    if row["level"] not in LEVELS or row["threads"] < 1:
+        raise reader.refused("gb_per_s", f"has a row of {row['level']}, {row['threads']} threads")
+    for key in row.keys() - {"level", "threads"}:
+        reader.positive(row[key], f"gb_per_s {key}")
+    return Bandwidth(**row)
 
 
-def _is(value: object, kind: type) -> bool:
-    """Return whether a JSON value is of a kind; an integer is a float too, a bool no number."""
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, int | float) if kind is float else isinstance(value, kind)
+def _thresholds(reader: Reader, data: dict) -> Thresholds:
+    kinds = get_type_hints(Thresholds)
+    for name, value in reader.record(data, "thresholds", kinds).items():
+        reader.positive(value, f"thresholds {name}")
+    return Thresholds(**data)

@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 
 from ...host import host_mcpu, host_name
-from .profile import Profile, ProfileError
+from .profile import Profile
+from .reader import ProfileError
 
 _SHIPPED = Path(__file__).parent / "defaults"
 _GENERIC = {64: "x86-64-v4", 32: "x86-64-v3", 16: "x86-64"}
@@ -18,6 +19,11 @@ def load_profile(path: Path) -> Profile:
 
     Raises: ProfileError if it is missing or not a profile of this format.
     """
+    return Profile.from_json(read_profile(path), str(path))
+
+
+def read_profile(path: Path) -> object:
+    """Return the JSON in a file. Raises: ProfileError if there is none."""
     remedy = "write one with tvm-stitch calibrate -o FILE"
     try:
         text = path.read_text(encoding="utf-8")
@@ -26,10 +32,9 @@ def load_profile(path: Path) -> Profile:
     except UnicodeDecodeError:
         raise ProfileError(str(path), "not a text file", remedy) from None
     try:
-        data = json.loads(text)
+        return json.loads(text)
     except ValueError as error:
         raise ProfileError(str(path), f"not JSON: {error}", remedy) from None
-    return Profile.from_json(data, str(path))
 
 
 def refuse_cpu(profile: Profile, mcpu: str, vector_bytes: int) -> str | None:

@@ -49,6 +49,18 @@ def launched() -> int:
     return ctypes.CDLL("libcuda.so.1").simt_launches()
 
 
+def replayed() -> int:
+    """Return how many graphs of kernels this process has launched."""
+    return ctypes.CDLL("libcuda.so.1").simt_replays()
+
+
+def waited() -> int:
+    """Return the stream that this process waited for last, 0 if for none since the last time."""
+    function = ctypes.CDLL("libcudart.so.13").simt_waited
+    function.restype = ctypes.c_void_p
+    return function() or 0
+
+
 def limit_memory(nbytes: int) -> None:
     """Let the GPU have no more memory than so much."""
     ctypes.CDLL("libcudart.so.13").simt_limit(ctypes.c_size_t(nbytes))

@@ -21,22 +21,66 @@ using Module = std::map<std::string, Kernel>;
 
 struct Launch {
   unsigned grid[3], threads[3], shared;
+  void* stream;
 };
 
-constexpr int kSuccess = 0, kInvalidImage = 200, kNotFound = 500, kLaunchFailed = 719;
-unsigned launches = 0;
+// A launch as a graph keeps it.
+struct Recorded {
+  Kernel* kernel;
+  Launch launch;
+  std::vector<void*> pointers;
+};
+
+constexpr int kSuccess = 0, kInvalidImage = 200, kNotFound = 500, kLaunchFailed = 719,
+              kNotCaptured = 906;
+unsigned launches = 0, replays = 0;
+std::vector<Recorded>* recording = nullptr;
 
 size_t Span(const void* pointer) {
   static auto span = reinterpret_cast<size_t (*)(const void*)>(dlsym(RTLD_DEFAULT, "simt_span"));
   return span(pointer);
 }
 
+int Run(const Recorded& each) {
+  std::vector<void*> pointers = each.pointers;
+  std::vector<size_t> counts;
+  for (size_t i = 0; i < pointers.size(); ++i) {
+    counts.push_back(Span(pointers[i]) / each.kernel->items[i]);
+  }
+  const char* failed = each.kernel->run(pointers.data(), counts.data(), each.launch.grid,
+                                        each.launch.threads, ++launches, false);
+  if (failed != nullptr) fprintf(stderr, "%s\n", failed);
+  return failed == nullptr ? kSuccess : kLaunchFailed;
+}
+
 }  // namespace
 
 extern "C" {
 
-// How many kernels have been launched.
+// How many kernels have been launched, and how many graphs.
 unsigned simt_launches() { return launches; }
+unsigned simt_replays() { return replays; }
+
+// From now on launches are kept, until simt_recorded() returns what there were.
+void simt_record() { recording = new std::vector<Recorded>; }
+void* simt_recorded() {
+  void* made = recording;
+  recording = nullptr;
+  return made;
+}
+bool simt_records() { return recording != nullptr; }
+
+int simt_replay(void* graph) {
+  ++replays;
+  for (const Recorded& each : *static_cast<std::vector<Recorded>*>(graph)) {
+    if (int failed = Run(each)) return failed;
+  }
+  return kSuccess;
+}
+void* simt_copied(void* graph) {
+  return new std::vector<Recorded>(*static_cast<std::vector<Recorded>*>(graph));
+}
+void simt_dropped(void* graph) { delete static_cast<std::vector<Recorded>*>(graph); }
 
 int cuModuleLoadData(void** out, const void* image) {
   auto* made = new Module;
@@ -68,17 +112,14 @@ int cuModuleGetFunction(void** out, void* module, const char* name) {
   return kSuccess;
 }
 int cuLaunchKernelEx(const Launch* launch, void* function, void** arguments, void**) {
-  auto* kernel = static_cast<Kernel*>(function);
-  std::vector<void*> pointers;
-  std::vector<size_t> counts;
-  for (size_t i = 0; i < kernel->arrays; ++i) {
-    pointers.push_back(*static_cast<void**>(arguments[i]));
-    counts.push_back(Span(pointers.back()) / kernel->items[i]);
+  Recorded each{static_cast<Kernel*>(function), *launch, {}};
+  for (size_t i = 0; i < each.kernel->arrays; ++i) {
+    each.pointers.push_back(*static_cast<void**>(arguments[i]));
   }
-  const char* failed = kernel->run(pointers.data(), counts.data(), launch->grid, launch->threads,
-                                   ++launches, false);
-  if (failed != nullptr) fprintf(stderr, "%s\n", failed);
-  return failed == nullptr ? kSuccess : kLaunchFailed;
+  if (recording == nullptr) return Run(each);
+  if (launch->stream == nullptr) return kNotCaptured;  // beside the stream that is recorded
+  recording->push_back(each);
+  return kSuccess;
 }
 int cuFuncSetAttribute(void*, int, int) { return kSuccess; }
 int cuTensorMapEncodeTiled() { return kNotFound; }

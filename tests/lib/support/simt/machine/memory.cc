@@ -1,4 +1,6 @@
 // CUDA's runtime as TVM calls it, on a machine whose GPU is this CPU: memory, copies, one stream.
+#include <dlfcn.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -8,13 +10,24 @@
 
 namespace {
 
-constexpr int kSuccess = 0, kOutOfMemory = 2, kNotSupported = 801;
+constexpr int kSuccess = 0, kOutOfMemory = 2, kNotCaptured = 900;
 size_t limit = size_t{1} << 33;
 std::mutex mutex;
 std::map<uintptr_t, size_t> allocations;
 size_t taken = 0;
+void* waited = nullptr;
+
+// A function of the driver's, behind which kernels are.
+template <typename Result, typename... Arguments>
+Result Driver(const char* name, Arguments... arguments) {
+  auto found = dlsym(RTLD_DEFAULT, name);
+  return reinterpret_cast<Result (*)(Arguments...)>(found)(arguments...);
+}
+
+bool Records() { return Driver<bool>("simt_records"); }
 
 int Allocate(void** out, size_t bytes) {
+  if (Records()) return kNotCaptured;
   std::lock_guard<std::mutex> lock(mutex);
   if (taken + bytes > limit) return kOutOfMemory;
   size_t room = (bytes + 255) / 256 * 256 + 256;
@@ -26,12 +39,19 @@ int Allocate(void** out, size_t bytes) {
 }
 
 int Release(void* memory) {
+  if (Records()) return kNotCaptured;
   std::lock_guard<std::mutex> lock(mutex);
   auto found = allocations.find(reinterpret_cast<uintptr_t>(memory));
   if (found == allocations.end()) return kSuccess;
   taken -= found->second;
   allocations.erase(found);
   free(memory);
+  return kSuccess;
+}
+
+int Copy(void* to, const void* from, size_t bytes) {
+  if (Records()) return kNotCaptured;
+  memmove(to, from, bytes);
   return kSuccess;
 }
 
@@ -63,6 +83,12 @@ size_t simt_span(const void* pointer) {
   return at < start + bytes ? start + bytes - at : 0;
 }
 
+// Returns the stream that was waited for last, and forgets it.
+void* simt_waited() {
+  void* stream = waited;
+  return waited = nullptr, stream;
+}
+
 // Lets no more than so many bytes be allocated.
 void simt_limit(size_t bytes) { limit = bytes; }
 
@@ -75,12 +101,10 @@ int cudaMemGetInfo(size_t* free, size_t* total) {
   return kSuccess;
 }
 int cudaMemcpyAsync(void* to, const void* from, size_t bytes, int, void*) {
-  memmove(to, from, bytes);
-  return kSuccess;
+  return Copy(to, from, bytes);
 }
 int cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, void*) {
-  memmove(to, from, bytes);
-  return kSuccess;
+  return Copy(to, from, bytes);
 }
 int cudaGetDeviceCount(int* count) { return *count = 1, kSuccess; }
 int cudaGetDevice(int* device) { return *device = 0, kSuccess; }
@@ -106,16 +130,26 @@ int cudaEventElapsedTime(float* milliseconds, void*, void*) {
 }
 int cudaEventRecord(void*, void*) { return kSuccess; }
 int cudaEventSynchronize(void*) { return kSuccess; }
-int cudaStreamCreate(void** stream) { return *stream = nullptr, kSuccess; }
-int cudaStreamCreateWithFlags(void** stream, unsigned) { return *stream = nullptr, kSuccess; }
-int cudaStreamDestroy(void*) { return kSuccess; }
-int cudaStreamSynchronize(void*) { return kSuccess; }
+int cudaStreamCreate(void** stream) { return *stream = malloc(1), kSuccess; }
+int cudaStreamCreateWithFlags(void** stream, unsigned) { return cudaStreamCreate(stream); }
+int cudaStreamDestroy(void* stream) { return free(stream), kSuccess; }
+int cudaStreamSynchronize(void* stream) {
+  if (Records()) return kNotCaptured;
+  return waited = stream, kSuccess;
+}
 int cudaStreamWaitEvent(void*, void*, unsigned) { return kSuccess; }
-int cudaStreamBeginCapture(void*, int) { return kNotSupported; }
-int cudaStreamEndCapture(void*, void**) { return kNotSupported; }
-int cudaGraphDestroy(void*) { return kSuccess; }
-int cudaGraphExecDestroy(void*) { return kSuccess; }
-int cudaGraphInstantiate(void**, void*, unsigned long long) { return kNotSupported; }
-int cudaGraphLaunch(void*, void*) { return kNotSupported; }
+int cudaStreamBeginCapture(void* stream, int) {
+  if (stream == nullptr || Records()) return kNotCaptured;
+  return Driver<void>("simt_record"), kSuccess;
+}
+int cudaStreamEndCapture(void*, void** graph) {
+  return *graph = Driver<void*>("simt_recorded"), kSuccess;
+}
+int cudaGraphDestroy(void* graph) { return Driver<void>("simt_dropped", graph), kSuccess; }
+int cudaGraphExecDestroy(void* made) { return cudaGraphDestroy(made); }
+int cudaGraphInstantiate(void** made, void* graph, unsigned long long) {
+  return *made = Driver<void*>("simt_copied", graph), kSuccess;
+}
+int cudaGraphLaunch(void* made, void*) { return Driver<int>("simt_replay", made); }
 
 }  // extern "C"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import tvm
+import tvm_ffi
 from zoo.graph import Graph
 
 import tvm_stitch
@@ -55,6 +56,8 @@ def main(folder: Path) -> dict:
     answers["infinite weights"] = _infinite_weights()
     answers["sum in parts"] = _launches_of_a_sum()
     answers["in a TVM pipeline"] = _in_a_pipeline()
+    answers |= _replayed(folder)
+    answers["waited for"] = _waited_for(loaded, there)
     machine.limit_memory(1)
     large = tvm_stitch.compile(models.double(shape=(64, 1 << 20)), "cuda")
     answers["no memory"] = _refused(lambda: large.run({"x": np.ones((64, 1 << 20), np.float32)}))
@@ -83,6 +86,47 @@ def _launches_of_a_sum() -> list[int]:
     model, before = tvm_stitch.compile(graph.model(), "cuda"), machine.launched()
     model.run({"x": np.ones(1 << 18, np.float32)})
     return [machine.launched() - before, model.report.kernels]
+
+
+def _replayed(folder: Path) -> dict:
+    """Return how far off calls are of a model whose launches are replayed, and what they launch.
+
+    Each of its layers adds an input, and makes a result that the next one reads.
+    """
+    graph, rng = Graph("layers"), np.random.default_rng(3)
+    made, mask = graph.input("x", (5, 8)), graph.input("mask", (5, 8))
+    weights = [rng.standard_normal((8, 8)).astype(np.float32) for _ in range(3)]
+    layers = []
+    for n, weight in enumerate(weights):
+        product = graph.op("MatMul", made, graph.initializer(f"w{n}", weight))
+        made = graph.op("Tanh", graph.op("Add", product, mask))
+        layers.append(made)
+    for n, layer in enumerate(layers):
+        graph.output(layer, f"y{n}", (5, 8))
+    model = tvm_stitch.compile(graph.model(), "cuda", fusion="none")
+    model.export(folder / "layers.so")
+    answers: dict = {"replayed": [], "replays": [], "of them": model.report.kernels}
+    for each in (model, model, tvm_stitch.load(folder / "layers.so"), model):
+        x, mask = (rng.standard_normal((5, 8)).astype(np.float32) for _ in range(2))
+        launched, replayed = machine.launched(), machine.replayed()
+        got = each.run({"x": x, "mask": mask})
+        answers["replays"].append([machine.launched() - launched, machine.replayed() - replayed])
+        wanted = x.astype(np.float64)
+        for n, weight in enumerate(weights):
+            wanted = np.tanh(wanted @ weight + mask)
+            answers["replayed"].append(_off(got[f"y{n}"], wanted))
+    return answers
+
+
+def _waited_for(model: tvm_stitch.Model, x: tvm.runtime.Tensor) -> list[int]:
+    """Return the streams that calls on others wait for."""
+    streams = []
+    for stream in (16, 16, 32):
+        machine.waited()
+        with tvm_ffi.use_raw_stream(tvm.cuda(0), stream):
+            model(x)
+        streams.append(machine.waited())
+    return streams
 
 
 def _in_a_pipeline() -> float:

@@ -1,0 +1,1 @@
+"""Kernels of a GPU launched many at a time."""
