@@ -28,7 +28,7 @@ from tvm_stitch.frontend.rewrites.drawn.draws import DRAWN_OPS, drawn
 from tvm_stitch.frontend.rewrites.dropout import dropout
 from tvm_stitch.frontend.rewrites.gemm import gemm
 from tvm_stitch.frontend.rewrites.indexing.compress import compress
-from tvm_stitch.frontend.rewrites.indexing.empty_slice import empty_slice
+from tvm_stitch.frontend.rewrites.indexing.crossed_slice import crossed_slice
 from tvm_stitch.frontend.rewrites.indexing.eye_like import eye_like
 from tvm_stitch.frontend.rewrites.indexing.reverse_sequence import reverse_sequence
 from tvm_stitch.frontend.rewrites.indexing.sequences import sequences
@@ -71,7 +71,7 @@ REWRITES = (
     compress,
     space_to_depth,
     eye_like,
-    empty_slice,
+    crossed_slice,
     scalar_slope,
     col2im,
     deform_conv,

@@ -16,6 +16,7 @@ from .mended import MENDED
 
 OPSET = 23
 MOST_NODES = 4
+LARGEST = {4: 1e16, 8: 1e150}  # by the bytes of an element
 TRIES = 20  # of an operator that suits a value
 OPERATORS: dict[str, Operator] = {
     **elementwise.OPERATORS,
@@ -103,7 +104,11 @@ class _Chain:
 
     def _goes_on(self, value: str) -> bool:
         array = self._arrays[value]
-        return 0 < array.size <= MOST_ELEMENTS and bool(np.isfinite(array.astype(float)).all())
+        if not 0 < array.size <= MOST_ELEMENTS:
+            return False
+        # A square of more is infinite, and a variance of squares no number, to the references.
+        most = np.inf if array.dtype.itemsize < 4 else LARGEST[array.dtype.itemsize]
+        return bool((np.abs(array.astype(float)) < most).all())
 
     def _next(self, value: str, exact: bool, wanted: Operator | None) -> tuple[str, bool] | None:
         """Add a node on a value; return its first result and whether that is exact."""
