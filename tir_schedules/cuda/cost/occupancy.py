@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...analysis.iteration_space import Node
 from ...device.cuda import WARP, CudaDevice
 from ...kernel_ir.expr import dtype_bytes
 from ..plan.axes import FRAGMENT
 from ..plan.fragments import fragments_of
 from ..plan.kernel_plan import Phase
-from ..plan.nest import Nest, register_words
+from ..plan.nest import Nest, register_words, values_of
 from ..plan.shared import block_bytes
 from .assumed import ASSUMED
 
@@ -17,16 +18,18 @@ from .assumed import ASSUMED
 def registers_of(phase: Phase) -> int:
     """Return about how many registers a thread needs."""
     points = [nest for nest in phase.nests if nest.warps is None]
-    kept = {
-        *phase.registers,
-        *phase.tiles_ahead(),
-        *(n for nest in points for n in nest.nodes if n.reduced),
-    }
+    kept = {*phase.registers, *(n for nest in points for n in nest.nodes if n.reduced)}
     words = sum(register_words(n, phase.nest_of(n)) for n in kept)
+    words += sum(_packed_words(n, phase.nest_of(n)) for n in phase.tiles_ahead() if n not in kept)
     words += sum(key.words for key in phase.held)
     words += sum(_fragment_words(nest, phase) for nest in phase.nests if nest.warps is not None)
     words += max((_in_flight(nest) for nest in phase.nests), default=0)
     return ASSUMED.addresses + words
+
+
+def _packed_words(node: Node, nest: Nest) -> int:
+    """Return the registers of what a thread loads and stores as it is: halves two by two."""
+    return -(-values_of(node.spatial, nest) * dtype_bytes(node.stage.out.dtype) // 4)
 
 
 def _fragment_words(nest: Nest, phase: Phase) -> int:

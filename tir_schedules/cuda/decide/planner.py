@@ -205,6 +205,9 @@ def _ns(way: _Way) -> float:
 def _built(space: Space, decided: PhaseDecisions, device: CudaDevice) -> Phase | str:
     """Return a launch of decisions, or why it can't run or does not fit into registers."""
     phase = build_phase(space, decided, device)
-    if isinstance(phase, str) or registers_of(phase) <= BLOCKS.words + ASSUMED.addresses:
+    if isinstance(phase, str):
+        return phase
+    words = BLOCKS.fragment_words if phase.has_fragments() else BLOCKS.words
+    if registers_of(phase) <= words + ASSUMED.addresses:
         return phase
     return f"a thread would need about {registers_of(phase)} registers"

@@ -12,6 +12,7 @@ class BlockPolicy:
     `threads` of a block, `trips` of each along an axis that blocks cut, at least `sector` words of
     threads side by side. `turned` are lines and columns of a tile that is read across its lines, by
     `turned_rows` of threads. A thread keeps up to `words`: of 255 registers nvcc needs the others.
+    With fragments, whose addresses are few, it keeps `fragment_words`.
 
     `tiles` are rows and columns of a product's block and its threads along both, 16 to 64 results
     of a thread; `fragments` the same in warps of tensor cores; `steps` and `fragment_steps` the
@@ -36,6 +37,7 @@ class BlockPolicy:
     turned: tuple[tuple[int, int], ...] = ((32, 32), (64, 32), (32, 64), (64, 64))
     turned_rows: tuple[int, ...] = (4, 8)
     words: int = 144
+    fragment_words: int = 192
 
     tiles: tuple[tuple[int, int, int, int], ...] = (
         (128, 128, 16, 16),
@@ -50,7 +52,10 @@ class BlockPolicy:
         (8, 32, 4, 8),
     )
     fragments: tuple[tuple[int, int, int, int], ...] = (
+        (256, 128, 4, 2),
+        (128, 256, 2, 4),
         (128, 128, 4, 2),
+        (128, 128, 2, 2),
         (128, 64, 4, 2),
         (128, 64, 2, 2),
         (128, 64, 2, 1),

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from tvm import ir, tirx
 
 from ...analysis.iteration_space import Node
-from ...device.cuda import STATIC_SHARED
 from ...kernel_ir.expr import Tensor
 from ..plan.kernel_plan import Phase
 from ..plan.nest import HeldKey, Nest, Staged, values_of
-from ..plan.shared import block_bytes, is_of_one_type, shared_dims
+from ..plan.shared import fits_static, shared_dims
 from ..plan.tile import Tile
-from .code import local
+from .code import local, number
 
 
 class Parameters:
@@ -54,10 +53,7 @@ class BlockMemory:
     """The shared memory of a launch: phases beside each other have arrays of one size in common."""
 
     def __init__(self, phases: Sequence[Phase]) -> None:
-        # TVM gives arrays of several types one memory, and one by one what were vectors: a dynamic
-        # one it knows as bytes.
-        small = block_bytes(*phases) <= STATIC_SHARED and is_of_one_type(*phases)
-        self.is_static = small or any(phase.has_fragments() for phase in phases)
+        self.is_static = fits_static(*phases)
         self.declared: list[tirx.Stmt] = []
         self._made: dict[tuple[int, str, str], list[ir.Var]] = {}
         self._free: dict[tuple[int, str, str], list[ir.Var]] = {}
@@ -91,11 +87,14 @@ class Storage:
         self._scope = "shared" if block.is_static else "shared.dyn"
         for node in phase.shared:
             count = math.prod(dim.size + dim.pad for dim in shared_dims(node, phase))
-            # TVM would give the result of tensor cores the memory of tiles, of another type, if it
-            # were of one scope with them, and then refuses pointers into it.
+            # TVM's StorageRewrite would give the result of tensor cores the memory of tiles, of
+            # another type, if it were of one scope with them, and refuse pointers into it. What is
+            # alive from the start on keeps its own.
             apart = isinstance(node.stage.out, Tile) and phase.has_fragments()
             scope, dtype = "shared.dyn" if apart else self._scope, node.stage.out.dtype
-            self.shared[node] = block.array(_name(node), count, dtype, scope)
+            self.shared[node] = made = block.array(_name(node), count, dtype, scope)
+            if phase.has_fragments() and not apart and not block.is_static:
+                self.declared.append(tirx.Evaluate(tirx.BufferLoad(made, [number(0)])))
         self.staged: dict[Staged, ir.Var] = {}
         for each in phase.staged:
             dtype, name = each.load.dtype, f"{each.load.tensor.name}_staged"

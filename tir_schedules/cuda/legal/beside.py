@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...analysis.iteration_space import Space
-from ...device.cuda import STATIC_SHARED, CudaDevice
+from ...device.cuda import CudaDevice
 from ..plan.kernel_plan import Phase
-from ..plan.shared import block_bytes, bytes_beside_fragments
+from ..plan.shared import block_bytes, fits_static
 from .illegal import Illegal
 
 
@@ -35,7 +35,6 @@ def refuse_beside(space: Space, phases: Sequence[Phase], device: CudaDevice) -> 
     used = block_bytes(*phases)
     if used > device.block_shared_bytes:
         raise Illegal(f"a block keeps {used} bytes in shared memory")
-    if any(phase.has_fragments() for phase in phases) and len(phases) > 1:
-        rest = bytes_beside_fragments(*phases)
-        if rest > STATIC_SHARED:
-            raise Illegal(f"a block keeps {rest} bytes in static shared memory")
+    products = any(phase.has_fragments() for phase in phases)
+    if len(phases) > 1 and products and not fits_static(*phases):
+        raise Illegal("blocks beside each other keep their products in static shared memory")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ...analysis.iteration_space import Atom, Edge, Node, Space
-from ...device.cuda import MOST_THREADS, STATIC_SHARED, WARP, CudaDevice
+from ...device.cuda import MOST_THREADS, WARP, CudaDevice
 from ..facts.accesses import always_read, is_affine
 from ..facts.parts import space_of
 from ..facts.tiles import is_tiled
@@ -24,7 +24,7 @@ from ..plan.decisions import (
 )
 from ..plan.kernel_plan import Phase
 from ..plan.nest import HeldKey, Nest, Staged, held_key, register_words, values_of
-from ..plan.shared import block_bytes, bytes_beside_fragments, shared_dims
+from ..plan.shared import block_bytes, fits_static, shared_dims
 from ..plan.tile import Tile
 from .fragments import refuse_fragments
 from .illegal import Illegal
@@ -287,16 +287,19 @@ def _refuse_size(phase: Phase, device: CudaDevice) -> None:
     if used > device.block_shared_bytes:
         raise Illegal(f"a block keeps {used} bytes in shared memory")
     if phase.has_fragments():
-        _refuse_beside_fragments(phase, bytes_beside_fragments(phase))
+        _refuse_beside_fragments(phase)
 
 
-def _refuse_beside_fragments(phase: Phase, rest: int) -> None:
-    """Check what is shared besides tiles: it is in static memory, and all of one type."""
-    if rest > STATIC_SHARED:
-        raise Illegal(f"a block keeps {rest} bytes in static shared memory")
+def _refuse_beside_fragments(phase: Phase) -> None:
+    """Check what is shared besides tiles: all of one type, one result if it is dynamic memory.
+
+    There TVM puts barriers between arrays that have one place, which it can't within conditions.
+    """
     kept = [node for node in phase.shared if not isinstance(node.stage.out, Tile)]
     if any(node.stage.out.dtype != "float32" for node in kept):
         raise Illegal("what tensor cores make shares its memory with numbers of its type only")
+    if len(kept) > 1 and not fits_static(phase):
+        raise Illegal("a block keeps more than a product in dynamic shared memory")
 
 
 def picked(items: Sequence[T], number: int, what: str) -> T:

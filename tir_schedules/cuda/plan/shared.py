@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ...analysis.iteration_space import Atom, Node
-from ...device.cuda import VECTOR_BYTES
+from ...device.cuda import STATIC_SHARED, VECTOR_BYTES
 from ...kernel_ir.expr import Axis as StageAxis
 from ...kernel_ir.expr import dtype_bytes
 from ...kernel_ir.index import normalize
@@ -103,10 +103,16 @@ def is_of_one_type(*phases: Phase) -> bool:
     return len({array.dtype for array in _most_arrays(phases) if array.bytes}) < 2
 
 
-def bytes_beside_fragments(*phases: Phase) -> int:
-    """Return what of that is no tile that fragments are loaded of."""
+def fits_static(*phases: Phase) -> bool:
+    """Return whether what is shared, but for tiles of fragments, is in static memory.
+
+    TVM gives arrays of several types one memory, and one by one what were vectors: a dynamic one it
+    knows as bytes.
+    """
     found = _most_arrays(phases)
-    return sum(array.bytes for array in found.elements() if not array.feeds_fragments)
+    if any(phase.has_fragments() for phase in phases):
+        return sum(a.bytes for a in found.elements() if not a.feeds_fragments) <= STATIC_SHARED
+    return block_bytes(*phases) <= STATIC_SHARED and is_of_one_type(*phases)
 
 
 def _most_arrays(phases: Sequence[Phase]) -> Counter[_Array]:
