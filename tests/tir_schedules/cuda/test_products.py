@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from tvm import te, tirx
@@ -16,6 +18,7 @@ from tir_schedules.cuda.decide.numbered import Numbers
 from tir_schedules.cuda.facts.reading import reading_of
 from tir_schedules.cuda.legal.phase import build_phase
 from tir_schedules.cuda.plan.decisions import Decisions, PartDecisions
+from tir_schedules.cuda.plan.shared import fits_static
 from tir_schedules.cuda.plan.tile import Tile
 from tir_schedules.decisions import from_json, to_json, with_knob
 from tir_schedules.kernel_ir.parse import read
@@ -125,6 +128,18 @@ def test_tensor_cores_add_up_halves_in_float32(func):
     for decisions in random.Random(0).sample(ways, 2):
         gpu = planned(func, from_json(Decisions, to_json(decisions)))
         assert wrong(func, gpu, seed=5, orders=2) is None, str(gpu.plan)
+
+
+@pytest.mark.parametrize(
+    "func", [product(256, 128, 64, "bfloat16"), product(130, 250, 64, "float16", turned=True)]
+)
+def test_a_result_beyond_static_memory_takes_the_place_of_tiles(func):
+    made = map(partial(planned, func), fragments(func))
+    large = list(itertools.islice((m for m in made if not fits_static(m.plan.phases[0])), 2))
+    assert len(large) == 2
+    for gpu in large:
+        assert "__shared__ alignas" not in gpu.made.kernels[0].source  # as static arrays are
+        assert wrong(func, gpu, seed=3, orders=2) is None, str(gpu.plan)
 
 
 @pytest.mark.parametrize(
