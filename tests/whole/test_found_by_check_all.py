@@ -112,30 +112,37 @@ def test_unsigned_zeros_of_a_mask_are_compared_with_literals(op, dtype, rows):
     np.testing.assert_array_equal(model.run({"x": x})["y"], want)
 
 
-@pytest.mark.parametrize("compared", ["Less", "GreaterOrEqual", "Equal"])
+@pytest.mark.parametrize("op", ["Less", "GreaterOrEqual", "Equal", "And"])
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint64"])
-def test_a_comparison_is_divided_by_what_may_be_negative(compared, dtype):
+def test_a_condition_is_divided_by_what_may_be_negative(op, dtype):
     """TVM writes the remainder twice and binds it: its analyzer ended at a vector of bools."""
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    nodes = [
-        helper.make_node(compared, ["a", "b"], ["c"]),
-        helper.make_node("Cast", ["c"], ["d"], to=kind),
-        helper.make_node("Mod", ["d", "by"], ["y"]),
-    ]
-    info, whole_number = helper.make_tensor_value_info, TensorProto.INT32
-    inputs = [
-        info("a", whole_number, [5, 19]),
-        info("b", whole_number, [19]),
-        info("by", kind, [19]),
-    ]
-    graph = helper.make_graph(nodes, "remainder", inputs, [info("y", kind, [5, 19])])
-    opsets = [helper.make_opsetid("", 18)]
-    model = tvm_stitch.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
     rng = np.random.default_rng(0)
     a, b = (rng.integers(0, 4, shape).astype("int32") for shape in ((5, 19), (19,)))
     by = rng.integers(1, 4, 19).astype(dtype)
     if not dtype.startswith("u"):
         by[::2] *= -1
-    compare = {"Less": np.less, "GreaterOrEqual": np.greater_equal, "Equal": np.equal}[compared]
-    want = compare(a, b).astype(dtype) % by
-    np.testing.assert_array_equal(model.run({"a": a, "b": b, "by": by})["y"], want)
+    if op == "And":  # bools that are loaded
+        a, b = a > 1, b > 1
+    feeds = {"a": a, "b": b, "by": by}
+    nodes = [
+        helper.make_node(op, ["a", "b"], ["c"]),
+        helper.make_node("Cast", ["c"], ["d"], to=kind),
+        helper.make_node("Mod", ["d", "by"], ["y"]),
+        helper.make_node("Cast", ["a"], ["e"], to=kind),
+        helper.make_node("Mod", ["e", "by"], ["z"]),
+    ]
+    info = helper.make_tensor_value_info
+    inputs = [
+        info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape) for name, x in feeds.items()
+    ]
+    graph = helper.make_graph(nodes, "remainder", inputs, [info(n, kind, [5, 19]) for n in "yz"])
+    opsets = [helper.make_opsetid("", 18)]
+    model = tvm_stitch.compile(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    compare = {
+        "Less": np.less, "GreaterOrEqual": np.greater_equal, "Equal": np.equal,
+        "And": np.logical_and,
+    }[op]  # fmt: skip
+    got = model.run(feeds)
+    np.testing.assert_array_equal(got["y"], compare(a, b).astype(dtype) % by)
+    np.testing.assert_array_equal(got["z"], a.astype(dtype) % by)

@@ -105,7 +105,7 @@ class Emitter:
         if expr.name in hidden.COMPARED and scope.lane is not None:
             args = hidden.positions(args, scope.lane)
         if expr.name in ("FloorDiv", "FloorMod") and scope.lane is not None:
-            args = hidden.comparisons(expr, args)
+            args = hidden.conditions(expr, args)
         return self._op(expr, args)
 
     def _op(self, expr: Op, args: list[ir.Expr]) -> ir.Expr:

@@ -14,7 +14,6 @@ from ....kernel_ir.expr import Expr, Op, walk
 from ....tensor_ir.unsigned import is_unsigned
 
 COMPARED = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
-_CONDITIONS = COMPARED | {"And", "Or", "Not"}
 
 
 def value(shown: ir.Expr) -> ir.Expr:
@@ -34,18 +33,19 @@ def positions(args: list[ir.Expr], lane: ir.Var) -> list[ir.Expr]:
     return [value(left), right]
 
 
-def comparisons(expr: Op, args: list[ir.Expr]) -> list[ir.Expr]:
-    """Return the operands of a division that rounds down, those made of a comparison hidden.
+def conditions(expr: Op, args: list[ir.Expr]) -> list[ir.Expr]:
+    """Return the operands of a division that rounds down, those made of conditions hidden.
 
-    TVM writes the operands twice where it can't tell their signs.
+    TVM writes the operands twice where it can't tell their signs. Bools that are loaded are
+    comparisons too, of bytes.
     """
     return [
-        value(arg) if _compares(part) else arg for part, arg in zip(expr.args, args, strict=True)
+        value(arg) if _has_bools(part) else arg for part, arg in zip(expr.args, args, strict=True)
     ]
 
 
-def _compares(expr: Expr) -> bool:
-    return any(isinstance(part, Op) and part.name in _CONDITIONS for part in walk(expr))
+def _has_bools(expr: Expr) -> bool:
+    return any(part.dtype == "bool" for part in walk(expr))
 
 
 def _meets(values: Iterable[ir.Expr], var: ir.Var) -> bool:
