@@ -20,6 +20,7 @@ from .nest import NestEmitter
 from .point import Point
 from .stage import stage
 from .storage import BlockMemory, Parameters, Storage
+from .tiles import TileEmitter
 
 
 def emit_prim_func(
@@ -134,12 +135,13 @@ class _Body:
         blocks, out = {**self._blocks, axis: step}, []
         for nest in nests:
             point = Point(self._phase, nest, blocks, self._thread)
-            out += NestEmitter(nest, self._storage, point).ahead()
+            out += TileEmitter(nest, self._storage, point).ahead()
         return out
 
     def _emitter(self, nest: Nest) -> NestEmitter:
         point = Point(self._phase, nest, self._blocks, self._thread)
-        return NestEmitter(nest, self._storage, point)
+        ahead = self._phase.ahead and self._phase.fills_tiles(nest)
+        return (TileEmitter if ahead else NestEmitter)(nest, self._storage, point)
 
     def _ahead(self, nest: Nest) -> list[tirx.Stmt]:
         """Load what the nest reads through shared memory, and wait for what others write there."""

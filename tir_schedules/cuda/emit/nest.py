@@ -55,27 +55,6 @@ class NestEmitter:
         walked = self._nest.walked()
         return self._loops(walked, walked, self._at_point)
 
-    def ahead(self) -> list[tirx.Stmt]:
-        """Return the nest without what it stores: registers keep it."""
-        self._stores = False
-        return self.body(set())
-
-    def spill(self) -> list[tirx.Stmt]:
-        """Return the stores of what registers keep."""
-        walked = self._nest.walked()
-        return self._loops(walked, walked, self._spill_lanes)
-
-    def _spill_lanes(self) -> list[tirx.Stmt]:
-        def at(lane: ir.Expr) -> list[tirx.Stmt]:
-            self._point.lane = lane
-            out: list[tirx.Stmt] = []
-            for node in self._nest.nodes:
-                value = tirx.BufferLoad(self._storage.registers[node], [self._slot(node)])
-                out += self._store_shared(node, value)
-            return out
-
-        return unrolled("lane", self._width, at)
-
     def finish(self) -> list[tirx.Stmt]:
         """Return the stores of sums that are whole."""
         out: list[tirx.Stmt] = []
@@ -130,10 +109,14 @@ class NestEmitter:
         self._loaded.clear()
         self._at_hand.clear()
         loads = [stmt for node in self._nest.nodes for stmt in self._fetch(node)]
+        return [*loads, *self._made()]
+
+    def _made(self) -> list[tirx.Stmt]:
+        """Return what is computed of what was loaded, and stored."""
         lanes = unrolled("lane", self._width, self._at_lane)
         self._point.lane = number(0)
         stores = [stmt for node in self._nest.nodes for stmt in self._store_aside(node)]
-        return [*loads, *lanes, *stores]
+        return [*lanes, *stores]
 
     def _at_lane(self, lane: ir.Expr) -> list[tirx.Stmt]:
         self._point.lane = lane
@@ -312,8 +295,8 @@ class NestEmitter:
         store = tirx.BufferStore(flat, value, [self._places.offset(node.store)])
         return guarded(self._point.is_first(node.spatial), [store])
 
-    def _store_shared(self, node: Node, value: ir.Expr) -> list[tirx.Stmt]:
-        at = self._places.shared(node, node.stage.out_index)
+    def _store_shared(self, node: Node, value: ir.Expr, width: int = 1) -> list[tirx.Stmt]:
+        at = ramp(self._places.shared(node, node.stage.out_index), width)
         store = tirx.BufferStore(self._storage.shared[node], value, [at])
         return guarded(self._first_in_block(node), [store])
 

@@ -1,0 +1,66 @@
+"""Nests that fill tiles a step ahead: registers have a step's elements before they are stored."""
+
+from __future__ import annotations
+
+from tvm import ir, tirx
+
+from ...analysis.iteration_space import Node
+from ...device.cuda import VECTOR_BYTES
+from ...kernel_ir.expr import dtype_bytes
+from ...tensor_ir.numbers import ramp
+from ..plan.shared import shared_dims
+from .code import number, unrolled
+from .nest import NestEmitter
+
+
+class TileEmitter(NestEmitter):
+    """Emits such a nest in two parts.
+
+    What is stored as it was loaded goes in vectors: halves one by one would have a register each on
+    the way, and take instructions to be put together again.
+    """
+
+    def ahead(self) -> list[tirx.Stmt]:
+        """Return the nest without what it stores: registers keep it."""
+        self._stores = False
+        return self.body(set())
+
+    def spill(self) -> list[tirx.Stmt]:
+        """Return the stores of what registers keep."""
+        walked = self._nest.walked()
+        return self._loops(walked, walked, self._spill_lanes)
+
+    def _made(self) -> list[tirx.Stmt]:
+        (node, *others) = self._nest.nodes
+        array, slot = self._loaded.get(node.stage.value, (None, None))
+        if others or self._width == 1 or slot is None or slot() is not self._point.lane:
+            return super()._made()
+        value = tirx.BufferLoad(array, [ramp(number(0), self._width)])
+        at = ramp(self._slot(node), self._width)
+        return [tirx.BufferStore(self._storage.registers[node], value, [at])]
+
+    def _spill_lanes(self) -> list[tirx.Stmt]:
+        (node, *others) = self._nest.nodes
+        if not others and self._lies_side_by_side(node):
+            self._point.lane = number(0)
+            at = ramp(self._slot(node), self._width)
+            kept = tirx.BufferLoad(self._storage.registers[node], [at])
+            return self._store_shared(node, kept, self._width)
+
+        def one(lane: ir.Expr) -> list[tirx.Stmt]:
+            self._point.lane = lane
+            out: list[tirx.Stmt] = []
+            for node in self._nest.nodes:
+                value = tirx.BufferLoad(self._storage.registers[node], [self._slot(node)])
+                out += self._store_shared(node, value)
+            return out
+
+        return unrolled("lane", self._width, one)
+
+    def _lies_side_by_side(self, node: Node) -> bool:
+        """Return whether a thread's lanes are a vector of what is shared."""
+        dtype = node.stage.out.dtype
+        if self._width == 1 or self._width * dtype_bytes(dtype) > VECTOR_BYTES or dtype == "bool":
+            return False
+        *_, last = shared_dims(node, self._storage.phase)
+        return last.axis is self._vector.axis and (last.size + last.pad) % self._width == 0
