@@ -56,7 +56,6 @@ NOT_EXPORTED: dict[str, str] = {
 REFUSED: dict[str, str | tuple[str, ...]] = {
     "canine:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file
     "falcon_alibi:onnx-legacy": "element type complex128 is not supported",  # nor by ONNX Runtime
-    "fnet:torch-export": ("view_as_real.default", "_fft_c2c.default"),
     "mamba2:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file
     "patchtsmixer:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file
     "patchtst:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file

@@ -26,6 +26,13 @@ from tvm_stitch.frontend.torch_ops.experts import EXPERTS
 from tvm_stitch.frontend.torch_ops.indexing import INDEXING
 from tvm_stitch.frontend.torch_ops.lenient import LENIENT
 from tvm_stitch.frontend.torch_ops.recurrent import RECURRENT, RECURRENT_OPS
+from tvm_stitch.frontend.torch_ops.spectra import (
+    OF_CONJUGATES,
+    REAL,
+    SPECTRA,
+    is_complex,
+    touches_complex,
+)
 from tvm_stitch.frontend.torch_ops.windows import WINDOWS
 
 Convert = Callable[[fx.Node], relax.Expr]
@@ -61,9 +68,14 @@ class _Importer(exported_program_translator.ExportedProgramImporter):
 
     def create_convert_map(self) -> dict[str, Convert]:
         given = {**INDEXING, **ARITHMETIC, **LENIENT, **RECURRENT, **WINDOWS, **EXPERTS}
+        given |= OF_CONJUGATES
         ours = {name: functools.partial(c, importer=self) for name, c in given.items()}
         converters = {**super().create_convert_map(), **ours}
-        return {name: functools.partial(_compared, convert) for name, convert in converters.items()}
+        complex_ = {name: functools.partial(c, importer=self) for name, c in SPECTRA.items()}
+        return {
+            name: functools.partial(_compared, converters.get(name), complex_.get(name))
+            for name in converters.keys() | complex_.keys()
+        }
 
     def _unary_op(self, op: Callable) -> Convert:
         return functools.partial(unary, op=op, importer=self)
@@ -93,25 +105,32 @@ def converted_names() -> frozenset[str]:
     return frozenset(_Importer().create_convert_map())
 
 
-def _compared(convert: Convert, node: fx.Node) -> relax.Expr:
-    """Convert a node.
+def _compared(convert: Convert | None, complex_: Convert | None, node: fx.Node) -> relax.Expr:
+    """Convert a node, one of complex numbers by a converter of its own.
 
     Raises: StitchError if the dtype or the shape is not the one that PyTorch gave the node.
     """
-    made = convert(node)
+    chosen = complex_ if touches_complex(node) else convert
+    if chosen is None:
+        where, remedy = f"ExportedProgram, {node.target} {node.name!r}", "compute in real numbers"
+        raise StitchError(where, "it is not imported for complex numbers", remedy)
+    made = chosen(node)
     known = node.meta.get("val")
     ty = made.ty if isinstance(made, relax.Expr) else None
     if not isinstance(known, torch.Tensor) or not isinstance(ty, relax.TensorType):
         return made
-    if str(ty.dtype) != name_of(known.dtype):
+    dtype, shape = name_of(known.dtype), [*known.shape]
+    if is_complex(known):
+        dtype, shape = REAL[known.dtype], [*shape, 2]
+    if str(ty.dtype) != dtype:
         raise StitchError(
             f"ExportedProgram, {node.target} {node.name!r}",
-            f"TVM's torch importer makes {ty.dtype} of it, not {name_of(known.dtype)}",
+            f"TVM's torch importer makes {ty.dtype} of it, not {dtype}",
             "rewrite this part of the model",
         )
     extents = list(ty.shape.values) if isinstance(ty.shape, relax.ShapeExpr) else []
     given = [int(e) if isinstance(e, tvm.tirx.IntImm) else None for e in extents]
-    wanted = [extent if isinstance(extent, int) else None for extent in known.shape]
+    wanted = [extent if isinstance(extent, int) else None for extent in shape]
     if len(given) != len(wanted) or any(
         None not in pair and pair[0] != pair[1] for pair in zip(given, wanted, strict=True)
     ):
@@ -132,6 +151,7 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
     with _reshaping(program):
         program = program.run_decompositions(decompositions())
     refuse_mutations(program, given)
+    _refuse_complex_edges(program.graph, given)
     importer = _Importer()
     try:
         mod = importer.from_exported_program(
@@ -189,6 +209,15 @@ def refuse_mutations(program: ExportedProgram, given: str) -> None:
     if changed:
         rule = f"it writes over {changed[0]!r}"
         raise StitchError(given, rule, "return what it writes, or export it in eval mode")
+
+
+def _refuse_complex_edges(graph: fx.Graph, given: str) -> None:
+    """Raise StitchError for complex numbers that a program is given, holds or returns."""
+    (output,) = graph.find_nodes(op="output")
+    for node in (*graph.find_nodes(op="placeholder"), *output.all_input_nodes):
+        if is_complex(node.meta.get("val")):
+            remedy = "hand over torch.view_as_real of them"
+            raise StitchError(given, f"{node.name!r} has complex numbers", remedy)
 
 
 @contextlib.contextmanager

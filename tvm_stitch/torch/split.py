@@ -37,7 +37,7 @@ class _Has(OperatorSupportBase):
 
 
 def _is_of_known_shape(node: fx.Node) -> bool:
-    """Return whether a node makes tensors, no numbers, whose shapes no number of the data decides.
+    """Return whether a node makes real tensors, no numbers, of shapes that no data decides.
 
     Models take and make such.
     """
@@ -46,7 +46,7 @@ def _is_of_known_shape(node: fx.Node) -> bool:
 
 def _is_known(made: Any) -> bool:
     if isinstance(made, torch.Tensor):
-        return all(isinstance(extent, int) for extent in made.shape)
+        return not made.is_complex() and all(isinstance(extent, int) for extent in made.shape)
     return made is None
 
 
