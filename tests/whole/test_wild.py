@@ -78,8 +78,8 @@ def test_a_model_gives_the_same_bytes_on_any_number_of_threads(case, exported):
 
 
 def test_what_is_lacking_is_refused_in_one_line(exported):
-    with pytest.raises(StitchError, match="_fft_c2c") as error:
-        exported("fnet:torch-export").compile()
+    with pytest.raises(StitchError, match="inputs do not fit") as error:
+        exported("canine:onnx-legacy").compile()
     assert "\n" not in str(error.value)
 
 
@@ -135,9 +135,9 @@ def test_an_error_is_relative_to_the_largest_element_and_nan_is_infinitely_far()
 
 
 def test_a_failure_that_is_not_listed_is_wrong_and_so_is_a_listed_one_that_works(monkeypatch):
-    assert wild_case.answer("fnet:torch-export")["wrong"] == []
-    monkeypatch.setitem(wild_case.REFUSED, "fnet:torch-export", "another reason")
-    assert "_fft_c2c" in wild_case.answer("fnet:torch-export")["wrong"][0]
+    assert wild_case.answer("canine:onnx-legacy")["wrong"] == []
+    monkeypatch.setitem(wild_case.REFUSED, "canine:onnx-legacy", "another reason")
+    assert "do not fit" in wild_case.answer("canine:onnx-legacy")["wrong"][0]
     monkeypatch.setitem(wild_case.REFUSED, "mlp_narrow:onnx-legacy", "it is refused")
     assert wild_case.answer("mlp_narrow:onnx-legacy")["wrong"] == [
         "it is listed as failing and does not"
@@ -145,10 +145,10 @@ def test_a_failure_that_is_not_listed_is_wrong_and_so_is_a_listed_one_that_works
 
 
 def test_each_part_of_a_reason_must_be_in_what_is_said(monkeypatch):
-    monkeypatch.setitem(wild_case.REFUSED, "fnet:torch-export", ("view_as_real", "_fft_c2c"))
-    assert wild_case.answer("fnet:torch-export")["wrong"] == []
-    monkeypatch.setitem(wild_case.REFUSED, "fnet:torch-export", ("_fft_c2c", "another"))
-    assert wild_case.answer("fnet:torch-export")["wrong"]
+    monkeypatch.setitem(wild_case.REFUSED, "canine:onnx-legacy", ("inputs do not fit", "MatMul"))
+    assert wild_case.answer("canine:onnx-legacy")["wrong"] == []
+    monkeypatch.setitem(wild_case.REFUSED, "canine:onnx-legacy", ("inputs do not fit", "another"))
+    assert wild_case.answer("canine:onnx-legacy")["wrong"]
 
 
 def test_a_model_that_its_exporter_leaves_as_it_is_must_not_be_listed_as_changed(monkeypatch):
@@ -199,9 +199,9 @@ def test_the_command_exports_a_model(importer, tmp_path, capsys):
 def test_the_command_lists_and_checks(capsys):
     assert main(["--list"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(ARCHITECTURES)
-    assert main(["--check", "softmax_over_channels:onnx-legacy", "fnet:torch-export"]) == 0
+    assert main(["--check", "softmax_over_channels:onnx-legacy", "canine:onnx-legacy"]) == 0
     right, refused = capsys.readouterr().out.splitlines()
-    assert right.endswith("right") and "_fft_c2c" in refused
+    assert right.endswith("right") and "do not fit" in refused
 
 
 def test_the_command_knows_its_names(capsys):
