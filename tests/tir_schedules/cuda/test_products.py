@@ -61,6 +61,30 @@ def convolution(batch: int, inputs: int, size: int, outputs: int, window: int) -
     return te.create_prim_func([x, w, out])
 
 
+def channels_last(size: int, inputs: int, outputs: int, window: int, dtype: str) -> tirx.PrimFunc:
+    """Return a padded convolution of halves whose channels lie side by side, added up in floats."""
+    x = te.placeholder((2, size, size, inputs), dtype, "x")
+    w = te.placeholder((window, window, inputs, outputs), dtype, "w")
+    pad, zero, wide = window // 2, tirx.const(0, dtype), size + window - 1
+
+    def padded(n: te.Var, y: te.Var, z: te.Var, c: te.Var) -> te.Expr:
+        inside = tirx.all(y >= pad, y < size + pad, z >= pad, z < size + pad)
+        return tirx.if_then_else(inside, x[n, y - pad, z - pad, c], zero)
+
+    image = te.compute((2, wide, wide, inputs), padded, "image")
+    i, j, c = (te.reduce_axis((0, extent)) for extent in (window, window, inputs))
+
+    def term(n: te.Var, y: te.Var, z: te.Var, o: te.Var) -> te.Expr:
+        factors = image[n, y + i, z + j, c], w[i, j, c, o]
+        return factors[0].astype("float32") * factors[1].astype("float32")
+
+    out = te.compute((2, size, size, outputs), lambda *at: te.sum(term(*at), [i, j, c]), "out")
+    kept = te.compute(
+        out.shape, lambda *at: te.max(out(*at), tirx.const(0.0)).astype(dtype), "kept"
+    )
+    return te.create_prim_func([x, w, kept])
+
+
 def normalised(m: int, n: int, k: int) -> tirx.PrimFunc:
     """Return rows of a @ b over their largest magnitude: a block has whole rows."""
     a, b = te.placeholder((m, k), name="a"), te.placeholder((k, n), name="b")
@@ -161,6 +185,18 @@ def test_a_large_product_of_halves_goes_to_tensor_cores():
     # Of both operands vectors are stored, which no halves are put together for.
     assert made.count("STS", "U16") == 0 and made.count("PRMT") < made.count("HMMA") / 2
     assert made.spilled == made.count("LDL") == 0
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_padded_image_goes_to_tensor_cores_in_vectors(dtype):
+    func = channels_last(9, 32, 40, 3, dtype)
+    gpu = planned(func)
+    (phase,) = gpu.plan.phases
+    assert phase.has_fragments() and len(phase.tiles_ahead()) == 2, str(gpu.plan)
+    assert wrong(func, gpu, seed=4, orders=2) is None, str(gpu.plan)
+    if toolkit() is not None:
+        made = machine_code(gpu.made.kernels[0].source)
+        assert made.count("LDG") == made.count("LDG", "128")
 
 
 @pytest.mark.skipif(

@@ -6,8 +6,9 @@ from tvm import ir, tirx
 
 from ...analysis.iteration_space import Node
 from ...device.cuda import VECTOR_BYTES
-from ...kernel_ir.expr import dtype_bytes
-from ...tensor_ir.numbers import ramp
+from ...kernel_ir.expr import AxisRef, Const, Load, Op, dtype_bytes, walk
+from ...kernel_ir.sharing import BRANCH
+from ...tensor_ir.numbers import constant, ramp
 from ..plan.shared import shared_dims
 from .code import number, unrolled
 from .nest import NestEmitter
@@ -32,12 +33,43 @@ class TileEmitter(NestEmitter):
 
     def _made(self) -> list[tirx.Stmt]:
         (node, *others) = self._nest.nodes
+        if not others and self._is_padded_vector(node):
+            return self._padded(node)
         array, slot = self._loaded.get(node.stage.value, (None, None))
         if others or self._width == 1 or slot is None or slot() is not self._point.lane:
             return super()._made()
         value = tirx.BufferLoad(array, [ramp(number(0), self._width)])
         at = ramp(self._slot(node), self._width)
         return [tirx.BufferStore(self._storage.registers[node], value, [at])]
+
+    def _is_padded_vector(self, node: Node) -> bool:
+        """Return whether all lanes are elements side by side, or all of them are padding."""
+        value = node.stage.value
+        if self._width == 1 or not isinstance(value, Op) or value.name != BRANCH:
+            return False
+        condition, inside, outside = value.args
+        if not isinstance(inside, Load) or not isinstance(outside, Const):
+            return False
+        if inside.tensor not in self._storage.flat or self._staged_of(inside) is not None:
+            return False
+        access, lane = node.reads[inside], self._nest.vector_atom()
+        if self._load_width(access) < self._width:
+            return False
+        parts = list(walk(condition))
+        axes = (part.axis for part in parts if isinstance(part, AxisRef))
+        moves = any(atom is lane for axis in axes for atom, _ in node.digits[axis])
+        return not moves and not any(isinstance(part, Load) for part in parts)
+
+    def _padded(self, node: Node) -> list[tirx.Stmt]:
+        condition, inside, outside = node.stage.value.args
+        self._point.lane, self._out = number(0), []
+        given = self._emitter.value(condition)
+        kept, at = self._storage.registers[node], ramp(self._slot(node), self._width)
+        place = ramp(self._places.offset(node.reads[inside]), self._width)
+        loaded = tirx.BufferLoad(self._storage.flat[inside.tensor], [place])
+        padding = tirx.Broadcast(constant(outside.value, outside.dtype), self._width)
+        ways = (tirx.BufferStore(kept, value, [at]) for value in (loaded, padding))
+        return [*self._out, tirx.IfThenElse(given, *ways)]
 
     def _spill_lanes(self) -> list[tirx.Stmt]:
         (node, *others) = self._nest.nodes

@@ -11,8 +11,9 @@ from collections.abc import Set
 from dataclasses import replace
 
 from ...analysis.kernel_facts import is_large_contraction
-from ...kernel_ir.expr import Axis, AxisRef, Expr, Load, Op, Tensor, loads, walk
+from ...kernel_ir.expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, loads, walk
 from ...kernel_ir.index import normalize
+from ...kernel_ir.sharing import BRANCH
 from ...kernel_ir.stage import Kernel, Stage, substitute_axes
 from ...rewrites.inline import inline_into, is_identity
 from ..plan.tile import Tile
@@ -24,7 +25,36 @@ def with_tiles(kernel: Kernel) -> Kernel:
     given = set(kernel.inputs)
     rounds = all(tensor.dtype not in ("float32", "float64") for tensor in kernel.outputs)
     stages = [each for stage in kernel.stages for each in _tiled(stage, given, rounds)]
-    return replace(kernel, stages=tuple(_with_copies_inside(stages, kernel)))
+    inlined = _with_copies_inside(stages, kernel)
+    return replace(kernel, stages=tuple(map(_narrow, inlined)))
+
+
+def _narrow(stage: Stage) -> Stage:
+    """Return a tile that is chosen of halves as they are, others as they come.
+
+    rewrite: half(c ? float(x) : 0) -> c ? x : 0
+    """
+    value, half = stage.value, stage.out.dtype
+    if not isinstance(stage.out, Tile) or half not in HALVES:
+        return stage
+    if not isinstance(value, Op) or value.name != "Cast" or not isinstance(value.args[0], Op):
+        return stage
+    chosen = value.args[0]
+    if chosen.name != BRANCH:
+        return stage
+    condition, *ways = chosen.args
+    narrow = [_as_half(way, half) for way in ways]
+    if None in narrow:
+        return stage
+    return replace(stage, value=Op(BRANCH, (condition, *narrow), half, chosen.extra))
+
+
+def _as_half(way: Expr, half: str) -> Expr | None:
+    """Return what a float was widened of, None if it was not, or is a number but 0."""
+    if isinstance(way, Const):
+        return Const(way.value, half) if way.value == 0 else None
+    widens = isinstance(way, Op) and way.name == "Cast" and way.args[0].dtype == half
+    return way.args[0] if widens else None
 
 
 def _with_copies_inside(stages: list[Stage], kernel: Kernel) -> list[Stage]:

@@ -79,3 +79,4 @@ inline half __float2half(float a) { return a; }
 inline half __float2half_rn(float a) { return a; }
 inline float __bfloat162float(nv_bfloat16 a) { return a; }
 inline nv_bfloat16 __float2bfloat16(float a) { return a; }
+inline nv_bfloat16 __float2bfloat16_rn(float a) { return a; }
