@@ -58,5 +58,5 @@ def load_gpu_profile(path: Path, arch: str) -> GpuProfile:
     profile = GpuProfile.from_json(read_profile(path), str(path))
     if profile.arch != arch:
         rule = f"is of {profile.arch}, the target is {arch}"
-        raise ProfileError(f"profile {path}", rule, "measure with tvm-stitch calibrate -o FILE")
+        raise ProfileError(f"profile {path}", rule, "measure with calibrate --target cuda")
     return profile

@@ -87,7 +87,7 @@ def _refuse_beside_cuda(args: argparse.Namespace) -> None:
     options = {"--threads": args.threads, "--from-log": args.from_log, "--profile": args.profile}
     for name, value in options.items():
         if value is not None:
-            raise StitchError(f"{name} {value}", "it is for CPUs", "leave it out, or --target cuda")
+            raise StitchError(f"{name} {value}", "it is for CPUs", "leave it out")
 
 
 def _refitted(
