@@ -3,6 +3,14 @@
 from .lower import FUNCTIONS, lower
 from .materialise import materialise_lets
 from .minmax import nan_max, nan_min
-from .zero import opaque_zero
+from .zero import opaque_one, opaque_zero
 
-__all__ = ["FUNCTIONS", "lower", "materialise_lets", "nan_max", "nan_min", "opaque_zero"]
+__all__ = [
+    "FUNCTIONS",
+    "lower",
+    "materialise_lets",
+    "nan_max",
+    "nan_min",
+    "opaque_one",
+    "opaque_zero",
+]

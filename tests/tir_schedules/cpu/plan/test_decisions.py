@@ -105,6 +105,12 @@ def test_random_decisions_are_right(seed):
     assert not found
 
 
+def test_an_element_that_a_lane_compares_with_itself_may_be_nan():
+    """These decisions leave one lane of three columns: x[i, 2] == x[i, 2] to TVM, which is true."""
+    found, _ = decision_case.wrong(134354591)
+    assert not found
+
+
 def test_random_decisions_are_drawn():
     drawn = [decision_case.wrong(seed)[1] for seed in range(5)]
     assert sum(len(each.decisions) for each in drawn) >= 5

@@ -13,7 +13,7 @@ from ....kernel_ir.sharing import BRANCH, open_children, used_again
 from ....tensor_ir.conditions import opposite
 from ....tensor_ir.numbers import INDEX, cast, constant
 from ....tensor_ir.unsigned import compared, is_unsigned
-from ....vector_math import lower, nan_max, nan_min, opaque_zero
+from ....vector_math import lower, nan_max, nan_min, opaque_one, opaque_zero
 from . import bfloat16, hidden
 
 _BINARY = {
@@ -241,9 +241,10 @@ def _comparable(expr: Op, args: list[ir.Expr]) -> list[ir.Expr]:
     """Return operands of == or != that TVM does not fold (x == x) or compare as floats (bools)."""
     if expr.args[0].dtype == "bool":
         return [tirx.Cast("int8", a) for a in args]
-    if expr.args[0] == expr.args[1] and expr.args[0].dtype.startswith("float"):
-        infinity = tirx.FloatImm(expr.args[0].dtype, float("inf"))
-        return [tirx.Cast(INDEX, tirx.abs(args[0]) <= infinity), tirx.IntImm(INDEX, 1)]
+    dtype = str(args[0].ty.dtype)
+    if dtype.startswith("float"):
+        # Also of two loads that are one load in a lane: x[i, 2] == x[i, lane].
+        return [tirx.Mul(args[0], opaque_one(dtype)), args[1]]
     return args
 
 
