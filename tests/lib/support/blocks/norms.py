@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import ml_dtypes
 import numpy as np
 
 from support.blocks import ops as op
@@ -74,7 +75,9 @@ def unit_length(g: BlockGraph, x: Value, axes: Sequence[int] = (-1,)) -> Value:
     else:
         length = op.sqrt(g, op.reduced(g, "ReduceSum", _square(g, x), axes))
     low = op.number(g, 1e-6)
-    length = g.select("Clip", lambda a: np.maximum(a, low.ref), [length], extra=[low])
+    # Without a maximum the standard has the largest number of the type, not infinity.
+    largest = float(ml_dtypes.finfo(getattr(ml_dtypes, low.dtype, low.dtype)).max)
+    length = g.select("Clip", lambda a: np.clip(a, low.ref, largest), [length], extra=[low])
     if g.rng.random() < 0.5 and x.rank:
         length = op.expand(g, length, *x.shape)
     return op.div(g, x, length)
