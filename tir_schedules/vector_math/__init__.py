@@ -3,7 +3,7 @@
 from .lower import FUNCTIONS, lower
 from .materialise import materialise_lets
 from .minmax import nan_max, nan_min
-from .zero import opaque_one, opaque_zero
+from .opaque import opaque_one, opaque_zero
 
 __all__ = [
     "FUNCTIONS",
