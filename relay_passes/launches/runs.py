@@ -12,13 +12,12 @@ from tvm.ir import IRModule
 from tir_schedules.kernel_ir.expr import dtype_bytes
 
 from ..graph.graph_functions import graph_functions
-from ..memory.lifetimes import is_kernel_call
+from ..memory.lifetimes import is_kernel_call, viewed_by
 from ..memory.plan_memory import PLACE
 from ..rewrites.weights import static_shape
 
 # A tensor by where it comes from: an input, or a kernel's binding and which of its results.
 Root = tuple[relax.Var, int]
-_VIEWS = ("relax.reshape", "relax.memory.view")
 
 
 def refuse(mod: IRModule) -> str | None:
@@ -64,7 +63,7 @@ class Moving:
 
 
 class Runs:
-    """What each step of a function touches of inputs and results; None of a step that may not run.
+    """What each step of a function touches of inputs and results; None of a step that is no kernel.
 
     `inputs` and `results` are tensors that could be copied from and to memory of its own.
     """
@@ -104,7 +103,7 @@ class Runs:
         if isinstance(value, relax.TupleGetItem):
             self._roots[var] = (value.tuple_value, int(value.index))
             return []
-        if (viewed := _viewed(value)) is not None:
+        if (viewed := viewed_by(value)) is not None:
             if viewed in self._roots:
                 self._roots[var] = self._roots[viewed]
             return []
@@ -121,13 +120,6 @@ class Runs:
             if root not in found and (made := _moving(root, leaf)) is not None:
                 found[root] = made
         return list(found.values())
-
-
-def _viewed(value: relax.Expr) -> relax.Var | None:
-    if isinstance(value, relax.Var):
-        return value
-    views = isinstance(value, relax.Call) and getattr(value.op, "name", "") in _VIEWS
-    return value.args[0] if views and isinstance(value.args[0], relax.Var) else None
 
 
 def _moving(root: Root, leaf: relax.Var) -> Moving | None:

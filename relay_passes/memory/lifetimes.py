@@ -56,7 +56,7 @@ class Lifetimes:
                 self._made[var] = (var, 0)
         elif isinstance(value, relax.TupleGetItem) and value.tuple_value in self._tuples:
             self._made[var] = (value.tuple_value, int(value.index))
-        elif (viewed := _viewed(value)) is not None and viewed in self._made:
+        elif (viewed := viewed_by(value)) is not None and viewed in self._made:
             self._made[var] = self._made[viewed]
         else:
             self._keep(value)
@@ -86,7 +86,7 @@ def kernel_calls(func: relax.Function) -> Iterator[relax.VarBinding]:
                 yield binding
 
 
-def _viewed(value: relax.Expr) -> relax.Var | None:
+def viewed_by(value: relax.Expr) -> relax.Var | None:
     """Return the variable whose memory an expression has."""
     if isinstance(value, relax.Var):
         return value

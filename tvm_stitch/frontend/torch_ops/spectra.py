@@ -6,7 +6,7 @@ Fourier transforms are products with the matrices of the transform, which are kn
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -104,6 +104,14 @@ class _Numbers:
         second = self.added(self.along(real, axis, sine), self.along(imaginary, axis, cosine))
         return first, second
 
+    def along_axes(
+        self, x: Parts, columns: Mapping[int, int], sign: int, scale: float
+    ) -> tuple[Parts, float]:
+        """Return the transform along each axis, so many columns of it, and what scale is left."""
+        for axis, count in columns.items():
+            x, scale = self.transformed(x, axis, count, sign, scale), 1.0
+        return x, scale
+
 
 def _waves(rows: int, columns: int, period: int) -> tuple[np.ndarray, np.ndarray]:
     angle = np.arange(rows)[:, None] * np.arange(columns)[None] % period
@@ -122,11 +130,10 @@ def c2c(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     numbers = _Numbers(node, importer)
     given, dims, norm, forward = node.args
     shape = given.meta["val"].shape
-    scale, parts = _scale(norm, [shape[axis] for axis in dims]), numbers.parts(given)
-    for axis in (axis % len(shape) for axis in dims):
-        parts = numbers.transformed(parts, axis, shape[axis], -1 if forward else 1, scale)
-        scale = 1.0
-    return numbers.whole(parts)
+    columns = {axis % len(shape): shape[axis] for axis in dims}
+    scale = _scale(norm, [*columns.values()])
+    sign = -1 if forward else 1
+    return numbers.whole(numbers.along_axes(numbers.parts(given), columns, sign, scale)[0])
 
 
 def r2c(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
@@ -134,12 +141,11 @@ def r2c(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     numbers = _Numbers(node, importer)
     given, dims, norm, onesided = node.args
     shape = given.meta["val"].shape
-    scale, parts = _scale(norm, [shape[axis] for axis in dims]), numbers.parts(given)
-    for place, axis in enumerate(axis % len(shape) for axis in reversed(dims)):
-        columns = shape[axis] // 2 + 1 if onesided and not place else shape[axis]
-        parts = numbers.transformed(parts, axis, columns, -1, scale)
-        scale = 1.0
-    return numbers.whole(parts)
+    columns = {axis % len(shape): shape[axis] for axis in reversed(dims)}
+    scale = _scale(norm, [*columns.values()])
+    if onesided:
+        columns[dims[-1] % len(shape)] = shape[dims[-1]] // 2 + 1
+    return numbers.whole(numbers.along_axes(numbers.parts(given), columns, -1, scale)[0])
 
 
 def c2r(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
@@ -147,11 +153,10 @@ def c2r(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     numbers = _Numbers(node, importer)
     given, dims, norm, size = node.args
     shape = node.meta["val"].shape
-    scale, parts = _scale(norm, [shape[axis] for axis in dims]), numbers.parts(given)
-    for axis in (axis % len(shape) for axis in dims[:-1]):
-        parts = numbers.transformed(parts, axis, shape[axis], 1, scale)
-        scale = 1.0
+    columns = {axis % len(shape): shape[axis] for axis in dims[:-1]}
     axis = dims[-1] % len(shape)
+    scale = _scale(norm, [*columns.values(), shape[axis]])
+    parts, scale = numbers.along_axes(numbers.parts(given), columns, 1, scale)
     count = given.meta["val"].shape[axis]
     twice = np.full((count, 1), 2.0 * scale)
     twice[0] = scale
@@ -176,9 +181,9 @@ def part(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
 
 def made_complex(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     """rewrite: complex(a, b) -> (a, b); x.to(complex64) -> (x, 0)"""
-    numbers, given = _Numbers(node, importer), node.args[: 2 - (len(node.args) < 2)]
-    real, *others = (numbers.parts(each) for each in given if isinstance(each, fx.Node))
-    return numbers.whole((real[0], others[0][0] if others else real[1]))
+    numbers = _Numbers(node, importer)
+    (real, imaginary), *others = map(numbers.parts, node.args)
+    return numbers.whole((real, others[0][0] if others else imaginary))
 
 
 def polar(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
