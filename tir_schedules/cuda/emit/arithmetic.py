@@ -113,12 +113,14 @@ class Emitter:
             return tirx.call_pure_extern(dtype, f"__{letter}{_ROUNDED[name]}_rn", *args)
         if dtype == "bool" and name in _BOOLEAN:
             name = _BOOLEAN[name]
-        if name in ("Not", "NE") and (name == "Not" or _is_float(expr.args[0].dtype)):
-            return opposite(args[0] if name == "Not" else tirx.EQ(*args))
+        if name == "Not":
+            return opposite(args[0])
+        if name in ("EQ", "NE") and _is_float(expr.args[0].dtype):
+            same = expr.args[0] == expr.args[1]
+            equal = is_ordered(args[0]) if same else tirx.EQ(*args)
+            return equal if name == "EQ" else opposite(equal)
         if name in ("EQ", "NE") and expr.args[0].dtype == "bool":
             args = [tirx.Cast("int8", a) for a in args]
-        if name == "EQ" and expr.args[0] == expr.args[1] and _is_float(expr.args[0].dtype):
-            return is_ordered(args[0])
         if name == "Sub" and is_unsigned(args[0]) and dtype != "uint64":
             wide = (tirx.Cast("int64", a) for a in args)
             return tirx.Cast(dtype, tirx.Sub(*wide))
