@@ -19,7 +19,7 @@ import tvm_stitch
 from support.random_graphs.case import describe, mismatches
 from support.random_graphs.graphs import random_graph
 from support.simt import machine
-from tvm_stitch.profiling import gpu_calibration
+from tvm_stitch.profiling.calibration import gpu
 
 from . import sample
 
@@ -45,7 +45,7 @@ def _install() -> None:
 
 def _calibrated() -> dict:
     """Answer for a hundredth of what calibrate does: the times mean nothing here."""
-    figures = asdict(gpu_calibration.calibrate("", str, 0.01).figures)
+    figures = asdict(gpu.calibrate("", str, 0.01).figures)
     return {"wrong": [name for name, value in figures.items() if not 0 < value < math.inf]}
 
 

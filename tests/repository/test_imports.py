@@ -106,7 +106,7 @@ FLOORS = {
         "frontend.segments",
         "frontend.relax_graph", "frontend.torch_ops", "frontend",
         "verification.samples", "verification.operators", "verification",
-        "profiling", "profiling.onnx_ops", "profiling.peers",
+        "profiling", "profiling.calibration", "profiling.onnx_ops", "profiling.peers",
         "tuning.log", "tuning.measure", "tuning.model", "tuning.refit", "tuning.forms",
         "tuning.plans", "tuning", "open_shapes", "torch", "cli",
     ],

@@ -60,7 +60,7 @@ def _measured(
 ) -> tuple[Profile, Iterable[str]]:
     from rich.console import Console
 
-    from tvm_stitch.profiling.calibration import calibrate, describe
+    from tvm_stitch.profiling.calibration.cpu import calibrate, describe
 
     with Console(stderr=True).status("calibrating") as status:
         profile = calibrate(threads, command, status.update)
@@ -72,7 +72,7 @@ def _measured_gpu(
 ) -> tuple[GpuProfile, Iterable[str]]:
     from rich.console import Console
 
-    from tvm_stitch.profiling.gpu_calibration import calibrate, describe
+    from tvm_stitch.profiling.calibration.gpu import calibrate, describe
 
     with Console(stderr=True).status("calibrating") as status:
         profile = calibrate(command, status.update)

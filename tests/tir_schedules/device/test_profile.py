@@ -13,7 +13,7 @@ from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile, ProfileEr
 from tir_schedules.host import available_cpus, host_name
 from tvm_stitch.build import Request, understand
 from tvm_stitch.cli import main
-from tvm_stitch.profiling import calibration
+from tvm_stitch.profiling.calibration import cpu, cpu_kernels
 
 PROFILE = Profile(
     name=host_name(),
@@ -135,18 +135,16 @@ def test_every_device_has_a_shipped_profile(width):
 
 @pytest.mark.parametrize("threads", [min(2, available_cpus())])
 def test_calibrate_measures_and_writes_what_it_prints(threads, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(calibration, "_ROUND_S", 1e-4)
-    monkeypatch.setattr(calibration, "_ROUNDS", 1)
-    monkeypatch.setattr(
-        calibration, "_sizes", lambda _device: dict.fromkeys(profiles.LEVELS, 1 << 16)
-    )
+    monkeypatch.setattr(cpu, "_ROUND_S", 1e-4)
+    monkeypatch.setattr(cpu, "_ROUNDS", 1)
+    monkeypatch.setattr(cpu, "_sizes", lambda _device: dict.fromkeys(profiles.LEVELS, 1 << 16))
     path = tmp_path / "here.json"
     assert main(["calibrate", "--threads", str(threads), "-o", str(path)]) == 0
     profile = profiles.load_profile(path)
     assert profiles.refuse_cpu(profile, sc.device().mcpu, sc.device().vector_bytes) is None
     assert profile.command == f"tvm-stitch calibrate --threads {threads}"
     assert sorted(profile.handover_ns) == sorted(profile.region_ns) == list(range(2, threads + 1))
-    assert capsys.readouterr().out.splitlines() == calibration.describe(profile)
+    assert capsys.readouterr().out.splitlines() == cpu.describe(profile)
 
 
 def test_calibrate_refuses_what_it_cannot_do(tmp_path, capsys):
@@ -157,10 +155,10 @@ def test_calibrate_refuses_what_it_cannot_do(tmp_path, capsys):
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_barriers_are_measured_on_kernels_that_have_them(threads):
-    bench, counts = calibration._Bench(), []
-    for rounds in calibration._PHASES:
-        func = calibration._phases(threads, rounds)
-        plan = bench._plan(func, bench._eager(threads), calibration._parallel(True))
+    bench, counts = cpu._Bench(), []
+    for rounds in cpu._PHASES:
+        func = cpu_kernels.phases(threads, rounds)
+        plan = bench._plan(func, bench._eager(threads), cpu_kernels.parallel(True))
         assert plan.parallel
         counts.append(plan.barriers)
     assert counts[1] >= counts[0] + 4

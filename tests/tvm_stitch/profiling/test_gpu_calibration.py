@@ -20,7 +20,7 @@ from tir_schedules.device.profile import ProfileError
 from tvm_stitch import build, targets
 from tvm_stitch.cli import main
 from tvm_stitch.errors import StitchError
-from tvm_stitch.profiling import gpu_calibration, gpu_kernels
+from tvm_stitch.profiling.calibration import gpu, gpu_kernels
 from tvm_stitch.runtime import cuda_toolkit
 
 PROFILE = GpuProfile("some GPU", "sm_90", "by hand", CudaProfile(launch_ns=4000.0))
@@ -116,6 +116,6 @@ def test_calibrate_says_in_a_line_what_it_can_t(arguments, told, capsys):
 
 
 def test_figures_are_told_beside_what_is_assumed():
-    lines = gpu_calibration.describe(replace(PROFILE, name="H200"))
+    lines = gpu.describe(replace(PROFILE, name="H200"))
     assert lines[0] == "H200 (sm_90)"
     assert "launch_ns: 4e+03, assumed without a profile 2e+03" in lines

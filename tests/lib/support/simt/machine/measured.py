@@ -16,8 +16,8 @@ from tvm.ir import IRModule
 from support.simt import machine
 from tvm_stitch import targets
 from tvm_stitch.build import machine_code
-from tvm_stitch.profiling import gpu_kernels as kernels
-from tvm_stitch.profiling.gpu_kernels import BLOCK, CHAINS, WARP
+from tvm_stitch.profiling.calibration import gpu_kernels as kernels
+from tvm_stitch.profiling.calibration.gpu_kernels import BLOCK, CHAINS, WARP
 
 _STEPS = 5
 

@@ -11,7 +11,6 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import tvm
@@ -23,22 +22,35 @@ from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile
 from tir_schedules.host import host_name
 from tvm_stitch import api, targets
 
-from .kernel_model import kernels_module
+from ..kernel_model import kernels_module
+from .cpu_kernels import (
+    F32,
+    LIGHT_OPS,
+    MAPS,
+    PAGE,
+    PANELS,
+    SHARE_BYTES,
+    Change,
+    Map,
+    columns,
+    elementwise,
+    packing,
+    parallel,
+    phases,
+    plain_stores,
+    prim_func,
+    repeated_rows,
+    rows_a_page_apart,
+    shares,
+)
 
-_F32 = 4
 _ROW = 4096  # elements of a row that stays in L1 beside its accumulators
 _ROWS = 256
-_LIGHT_OPS = 32
-_SHARE_BYTES = 256 << 10  # of a thread; two of them fit L2
 _CHAIN = 33
-_PAGE, _PANELS = 4096, 3
 _PHASES = 1, 5  # rounds of a kernel that is cut into phases, and of a longer one
 _STRIPS = (128, 256, 512)  # elements: tiles are as wide that cut rows from memory
 _OTHER_BYTES = 32 << 20  # a last-level cache no system file tells of
 _ROUNDS, _ROUND_S = 7, 0.05
-
-Map = Callable[[te.Tensor], te.Tensor]
-Change = Callable[[Any], Any]  # of the decisions of a kernel
 
 
 def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profile:
@@ -90,7 +102,7 @@ def _sizes(device: CpuDevice) -> dict[str, int]:
     """Return the bytes of a working set well inside each level; memory's is four times the L3."""
     l3_bytes = device.l3_bytes or _OTHER_BYTES
     return {
-        "L1": _ROW * _F32,
+        "L1": _ROW * F32,
         "L2": device.l2_bytes // 2,
         "L3": max(device.l2_bytes * 2, min(l3_bytes // 4, 16 << 20)),
         "memory": 4 * l3_bytes,
@@ -106,43 +118,46 @@ class _Bench:
 
     def call_ns(self) -> float:
         """Return the cost of one more kernel: the slope over a chain of kernels of one register."""
-        return max(1.0, self._chained(_elementwise(16), 1, _parallel(False)))
+        return max(1.0, self._chained(elementwise(16), 1, parallel(False)))
 
     def region_ns(self, threads: int) -> float:
         """Return what a region adds to an even share of work that stays in L1."""
-        func = _elementwise(threads * _ROW // 2)
-        alone = self._chained(func, 1, _parallel(False))
-        together = self._chained(func, threads, _parallel(True))
+        func = elementwise(threads * _ROW // 2)
+        alone = self._chained(func, 1, parallel(False))
+        together = self._chained(func, threads, parallel(True))
         return max(1.0, together - alone / threads)
 
     def barrier_ns(self, threads: int) -> float:
         """Return what a barrier adds: the slope over kernels of more and fewer phases."""
-        few, many = (_phases(threads, rounds) for rounds in _PHASES)
+        few, many = (phases(threads, rounds) for rounds in _PHASES)
         counts = [
-            self._plan(func, self._eager(threads), _parallel(True)).barriers for func in (few, many)
+            self._plan(func, self._eager(threads), parallel(True)).barriers for func in (few, many)
         ]
         alone, together = (
             self._timed(many, count, change, device=self._eager(count))
             - self._timed(few, count, change, device=self._eager(count))
-            for count, change in ((1, _parallel(False)), (threads, _parallel(True)))
+            for count, change in (
+                (1, parallel(False)),
+                (threads, parallel(True)),
+            )
         )
         return max(1.0, (together - alone / threads) / (counts[1] - counts[0]))
 
     def handover_ns(self, threads: int) -> float:
         """Return what a byte takes longer that another thread has written a kernel before."""
         own, other = (
-            self._chained(_shares(threads, shift), threads, _parallel(True)) for shift in (0, 1)
+            self._chained(shares(threads, shift), threads, parallel(True)) for shift in (0, 1)
         )
-        return max(1e-6, (other - own) / _SHARE_BYTES)
+        return max(1e-6, (other - own) / SHARE_BYTES)
 
     def op_ns(self) -> dict[str, float]:
         """Return ns a register for each kind, the cost of an empty body taken off."""
-        registers = _ROWS * _ROW * _F32 / self.device(1).vector_bytes
+        registers = _ROWS * _ROW * F32 / self.device(1).vector_bytes
         empty = self._rows_ns(lambda x: x, _ROW, _ROWS, 1)
         out = {}
         for kind in OP_KINDS:
-            count = _LIGHT_OPS if kind == "light" else 1
-            spent = self._rows_ns(_MAPS[kind], _ROW, _ROWS, 1) - empty
+            count = LIGHT_OPS if kind == "light" else 1
+            spent = self._rows_ns(MAPS[kind], _ROW, _ROWS, 1) - empty
             out[kind] = max(spent / registers / count, 1e-3)
         return out
 
@@ -150,48 +165,52 @@ class _Bench:
         """Return what a row costs that is as long as its accumulator has lanes."""
         lanes = self.device(1).vector_bytes
         x = te.placeholder((_ROW // 4, lanes), "float32", "x")
-        return self._timed(_prim_func(x, topi.sum(x, 1)), 1, _parallel(False)) / (_ROW // 4)
+        return self._timed(prim_func(x, topi.sum(x, 1)), 1, parallel(False)) / (_ROW // 4)
 
     def strip_bytes(self, size: int) -> float:
         """Return by how much wider strips of rows seem: of `size` bytes, read in strips or whole.
 
         A strip of b bytes takes 1 + s / b times as long as so much of a whole row; s is the mean.
         """
-        x = te.placeholder((size // _F32 // _ROW, _ROW), "float32", "x")
-        func = _prim_func(x, topi.max(x, 0))
-        whole = self._timed(func, 1, _columns(None))
-        slower = ((self._timed(func, 1, _columns(width)) / whole, width) for width in _STRIPS)
-        return max(1.0, statistics.mean((each - 1.0) * width * _F32 for each, width in slower))
+        x = te.placeholder((size // F32 // _ROW, _ROW), "float32", "x")
+        func = prim_func(x, topi.max(x, 0))
+        whole = self._timed(func, 1, columns(None))
+        slower = ((self._timed(func, 1, columns(width)) / whole, width) for width in _STRIPS)
+        return max(1.0, statistics.mean((each - 1.0) * width * F32 for each, width in slower))
 
     def aliasing_ns(self) -> float:
         """Return what a step of a product with rows a page apart gains by packing them."""
         device = self.device(1)
         layout = backend(device).weights
         rows, lanes = layout.rows(device), layout.widest(_ROW, "float32", device)
-        func = _rows_a_page_apart(rows, lanes)
-        apart, packed = (self._timed(func, 1, _packing(wanted)) for wanted in (False, True))
-        return (apart - packed) / (_PANELS * _PAGE // _F32)
+        func = rows_a_page_apart(rows, lanes)
+        apart, packed = (self._timed(func, 1, packing(wanted)) for wanted in (False, True))
+        return (apart - packed) / (PANELS * PAGE // F32)
 
     def bandwidth(self, level: str, size: int, threads: int) -> Bandwidth:
         """Return the figures of one working set of `size` bytes."""
-        elements = size // _F32
+        elements = size // F32
         if level != "memory":
             again = max(4, (64 << 20) // size if level == "L3" else (16 << 20) // size)
             read = again * size / self._rows_ns(lambda x: x, elements, again, threads)
             return Bandwidth(level, threads, read)
         read = size / self._read_ns(elements, threads)
-        copied = _elementwise(elements // 2)
-        plain = size / self._timed(copied, threads, _plain_stores(threads > 1))
-        stream = size / self._timed(copied, threads, _parallel(threads > 1))
+        copied = elementwise(elements // 2)
+        plain = size / self._timed(copied, threads, plain_stores(threads > 1))
+        stream = size / self._timed(copied, threads, parallel(threads > 1))
         return Bandwidth(level, threads, read, plain, stream)
 
     def _rows_ns(self, body: Map, elements: int, rows: int, threads: int) -> float:
         """Return the time of `out[r] = sum_j body(x[j] * s[r])`, with r shared out to threads."""
-        return self._timed(_repeated_rows(body, elements, rows), threads, _parallel(threads > 1))
+        return self._timed(
+            repeated_rows(body, elements, rows),
+            threads,
+            parallel(threads > 1),
+        )
 
     def _read_ns(self, elements: int, threads: int) -> float:
         x = te.placeholder((elements // _ROW, _ROW), "float32", "x")
-        return self._timed(_prim_func(x, topi.sum(x, 1)), threads, _parallel(threads > 1))
+        return self._timed(prim_func(x, topi.sum(x, 1)), threads, parallel(threads > 1))
 
     def _chained(self, func: tirx.PrimFunc, threads: int, change: Change) -> float:
         """Return the time of one kernel among many in a row, each reading the one before."""
@@ -252,111 +271,6 @@ def _median_ns(run: Callable[[], object]) -> float:
 
 def _shape(param: tirx.Var) -> tuple[int, ...]:
     return tuple(int(extent) for extent in param.ty.shape)
-
-
-def _prim_func(*tensors: te.Tensor) -> tirx.PrimFunc:
-    return te.create_prim_func(list(tensors))
-
-
-def _elementwise(elements: int) -> tirx.PrimFunc:
-    x = te.placeholder((elements,), "float32", "x")
-    return _prim_func(x, te.compute((elements,), lambda i: tirx.abs(x[i]), "out"))
-
-
-def _shares(threads: int, shift: int) -> tirx.PrimFunc:
-    """Return an element-wise kernel whose threads read the share of the `shift`-th next one."""
-    shape = (threads, _SHARE_BYTES // _F32)
-    x = te.placeholder(shape, "float32", "x")
-
-    def value(i: tirx.Var, j: tirx.Var) -> tirx.Expr:
-        return tirx.abs(x[tirx.floormod(i + shift, threads), j])
-
-    return _prim_func(x, te.compute(shape, value, "out"))
-
-
-def _repeated_rows(body: Map, elements: int, rows: int) -> tirx.PrimFunc:
-    x = te.placeholder((elements,), "float32", "x")
-    s = te.placeholder((rows,), "float32", "s")
-    j = te.reduce_axis((0, elements), "j")
-    out = te.compute((rows,), lambda r: te.sum(body(x[j] * s[r]), j), "out")
-    return _prim_func(x, s, out)
-
-
-def _rows_a_page_apart(rows: int, lanes: int) -> tirx.PrimFunc:
-    """Return the product of some rows of a page each and panels of a weight that fits L2."""
-    depth = _PAGE // _F32
-    x = te.placeholder((rows, depth), "float32", "x")
-    weight = te.placeholder((_PANELS, depth, lanes), "float32", "weight")
-    k = te.reduce_axis((0, depth), "k")
-
-    def value(row: tirx.Var, panel: tirx.Var, lane: tirx.Var) -> tirx.Expr:
-        return te.sum(x[row, k] * weight[panel, k, lane], k)
-
-    return _prim_func(x, weight, te.compute((rows, _PANELS, lanes), value, "out"))
-
-
-def _phases(threads: int, count: int) -> tirx.PrimFunc:
-    """Return a kernel whose threads wait for each other: the largest of columns, of rows, ..."""
-    value = x = te.placeholder((threads * 32, 256), "float32", "x")
-    for step in range(count):
-        value = topi.subtract(value, topi.max(value, step % 2, keepdims=True))
-    return _prim_func(x, value)
-
-
-def _columns(width: int | None) -> Change:
-    """Walk all rows of some columns after the other, or all of each row."""
-
-    def change(decisions: Any) -> Any:
-        (phase,) = decisions.phases
-        (nest,) = phase.nests
-        nest = replace(nest, strip=len(nest.loops) - 1)
-        (lane,) = nest.loops[-1:]
-        tile = () if width is None else ((lane, width),)
-        return replace(
-            decisions, parallel=False, phases=(replace(phase, nests=(nest,), tile=tile),)
-        )
-
-    return change
-
-
-def _packing(wanted: bool) -> Change:
-    def change(decisions: Any) -> Any:
-        (phase,) = decisions.phases
-        (nest,) = phase.nests
-        nest = replace(nest, packed=wanted, next_tile=())
-        return replace(decisions, parallel=False, phases=(replace(phase, nests=(nest,)),))
-
-    return change
-
-
-def _parallel(wanted: bool) -> Change:
-    return lambda decisions: replace(decisions, parallel=wanted)
-
-
-def _plain_stores(parallel: bool) -> Change:
-    return lambda decisions: replace(decisions, parallel=parallel, streamed=())
-
-
-def _light(value: tirx.Expr) -> tirx.Expr:
-    """Return a chain of additions and products that no algebra shortens."""
-    for step in range(_LIGHT_OPS // 2):
-        value = value * tirx.const(1.0 + step / 64, "float32")
-        value = value + tirx.const(0.5 - step / 64, "float32")
-    return value
-
-
-_MAPS: dict[str, Map] = {
-    "light": _light,
-    "divide": lambda v: tirx.const(1.5, "float32") / v,
-    "sqrt": tirx.sqrt,
-    "exp": tirx.exp,
-    "log": tirx.log,
-    "erf": tirx.erf,
-    "tanh": tirx.tanh,
-    "sigmoid": tirx.sigmoid,
-    "pow": lambda v: tirx.pow(v, tirx.const(1.7, "float32")),
-    "libm": tirx.sinh,
-}
 
 
 def describe(profile: Profile) -> Sequence[str]:

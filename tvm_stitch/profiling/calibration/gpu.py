@@ -23,9 +23,9 @@ from tvm_stitch import api, targets
 from tvm_stitch.build import machine_code
 from tvm_stitch.runtime.gpu_driver import gpu
 
+from ..kernel_model import kernels_module
 from . import gpu_kernels
 from .gpu_kernels import BLOCK, CHAINS
-from .kernel_model import kernels_module
 
 _QUEUE_NS, _MOST_CALLS, _ROUNDS = 5e6, 1000, 7
 _FEW, _MANY = 256, 4096  # steps
