@@ -6,8 +6,9 @@
     python scripts/check_all.py --only wild --again     # what was wrong in runs of this code
 
 Each run shuffles the cases and draws random ones from a seed that it prints and records: a run
-that its budget ends is a fair sample, and runs of the same code (the three packages as committed,
-without the tools that no case runs) add up in the record, each with its commit and CPU.
+that its budget ends is a fair sample, and runs of the same code add up in the record, each with its
+commit and CPU: a section stands while none of the files of the three packages that its workers have
+loaded has changed.
 `--seed N` is run N again. A tree that differs from its commit is refused. Exits with 1 if anything
 is wrong or was not run.
 """
@@ -21,6 +22,7 @@ import time
 from pathlib import Path
 
 from checks import ROOT, crew, record, sample, worker
+from checks.loaded import common
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -61,13 +63,15 @@ def _run(name: str, args: argparse.Namespace, deadline: float, before: dict) -> 
     else:
         cases = sample.todo(section.cases(args.seed), args.seed, done)[: args.first]
     console = Console(stderr=True)
-    start, ran, wrong, measured = time.monotonic(), [], {}, {}
+    start, ran, wrong, measured, left_out = time.monotonic(), [], {}, {}, None
     columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("{task.fields[wrong]} wrong"), console=console) as progress:
         bar = progress.add_task(name, total=len(cases), wrong=0)
         workers = WORKERS.get(name, args.workers)
         for case, answer in crew.run_cases(name, cases, workers, deadline):
             ran.append(case)
+            here = answer.pop("left_out", [])
+            left_out = here if left_out is None else common(left_out, here)
             found = answer.pop("wrong", None) or answer.pop("error", "").strip().splitlines()[::-1]
             if found:
                 wrong[case] = {"wrong": found, **answer}
@@ -84,6 +88,7 @@ def _run(name: str, args: argparse.Namespace, deadline: float, before: dict) -> 
         "cpu": host_name(),
         "cases": before.get("cases", 0) if args.again else len(done) + len(cases),
         "ran": len(ran),
+        "left_out": left_out or [],
         "seconds": round(time.monotonic() - start, 1),
         "wrong": wrong,
         "measured": measured,

@@ -6,13 +6,15 @@ import importlib.metadata
 import json
 import platform
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from git_state import git
 
 from tir_schedules.host import available_cpus, host_mcpu, host_name
 
-CODE = ("relay_passes", "tir_schedules", "tvm_stitch")
+from .loaded import CODE
+
 # What no case runs; a test says that nothing else imports it.
 UNCHECKED = (
     "tir_schedules/cpu/tuning",
@@ -36,12 +38,15 @@ def commit() -> str:
     return git("rev-parse", "HEAD")
 
 
-def same_code(other: str) -> bool:
-    """Return whether what cases run is the same in another commit, by its hash, as in this one."""
+def same_code(other: str, left_out: Iterable[str] = ()) -> bool:
+    """Return whether what cases run is the same in another commit, by its hash, as in this one.
+
+    Beside what no case runs, those in question have `left_out` some files and folders.
+    """
     if other not in git("rev-list", "HEAD").split():
         return False
-    left_out = (f":(exclude){path}" for path in UNCHECKED)
-    return not git("diff", "--name-only", other, "HEAD", "--", *CODE, *left_out)
+    excluded = (f":(exclude){path}" for path in (*UNCHECKED, *left_out))
+    return not git("diff", "--name-only", other, "HEAD", "--", *CODE, *excluded)
 
 
 def dirty_files() -> list[str]:
@@ -72,7 +77,13 @@ def sections_of(path: Path, head: dict) -> dict:
     if not head["clean"] or not path.exists():
         return {}
     before = json.loads(path.read_text())
-    return before["sections"] if before["clean"] and same_code(before["commit"]) else {}
+    if not before["clean"]:
+        return {}
+    return {
+        name: section
+        for name, section in before["sections"].items()
+        if same_code(before["commit"], section.get("left_out", ()))
+    }
 
 
 def write(path: Path, head: dict, sections: dict) -> None:

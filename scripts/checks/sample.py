@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Collection, Iterable, Mapping
 from types import ModuleType
+
+from .loaded import common
 
 SEEDS = 1 << 32
 
@@ -46,17 +49,20 @@ def total(section: ModuleType, before: Mapping, run: Mapping) -> dict:
     """Return the section's record of the runs `before` and of `run`, each case counted once.
 
     Random cases of another seed are other cases, so that more may have run than one run has. A case
-    that was wrong and was run `again` is what it was then.
+    that was wrong and was run `again` is what it was then. A section has left out of the packages
+    what all of its runs have that tell.
     """
-    keys = ("seed", "rest", "again", "ran", "seconds", "commit", "cpu")
+    keys = ("seed", "rest", "again", "ran", "seconds", "commit", "cpu", "left_out")
     runs = [*before.get("runs", ()), {key: run[key] for key in keys if key in run}]
     wrong, measured = ({**before.get(key, {}), **run[key]} for key in ("wrong", "measured"))
     wrong = {c: w for c, w in wrong.items() if c in run["wrong"] or c not in run.get("again", ())}
+    told = [each["left_out"] for each in runs if "left_out" in each]
     return {
         "cases": max(before.get("cases", 0), run["cases"]),
         "ran": len(done_by(section, runs)),
         "seconds": round(sum(each["seconds"] for each in runs), 1),
         "runs": runs,
+        "left_out": functools.reduce(common, told) if told else [],
         "wrong": wrong,
         **({"measured": measured} if measured else {}),
     }

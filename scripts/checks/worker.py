@@ -3,7 +3,7 @@
     python -m checks.worker SECTION
 
 A case that raises answers {"error": traceback}, as does one whose default decisions are illegal;
-one that kills the process answers by its silence.
+one that kills the process answers by its silence. Each answer says what has not been `loaded`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import traceback
 from types import ModuleType
 
 from support import illegal_defaults
+
+from .loaded import Loaded
 
 SECTIONS = {
     "models": "whole_models",
@@ -49,6 +51,7 @@ def section(name: str) -> ModuleType:
 
 
 def main() -> None:
+    loaded = Loaded()
     chosen = section(sys.argv[1])
     illegal_defaults.fail()
     gc.set_threshold(50_000, 20, 50)  # planning makes many objects, and little garbage among them
@@ -60,7 +63,7 @@ def main() -> None:
             answer = chosen.run(line.strip())
         except Exception:  # its traceback is this case's answer; the others still run
             answer = {"error": traceback.format_exc()}
-        answers.write(json.dumps(answer) + "\n")
+        answers.write(json.dumps({**answer, "left_out": loaded.left_out()}) + "\n")
 
 
 if __name__ == "__main__":

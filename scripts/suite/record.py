@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from checks import ROOT
-from checks.record import CODE
+from checks.loaded import CODE
 
 
 def code() -> str:

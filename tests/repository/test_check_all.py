@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import git_state
 import pytest
-from checks import ROOT, crew, record, sample
+from checks import ROOT, crew, loaded, record, sample
 
 SCRIPT = ROOT / "scripts/check_all.py"
 
@@ -32,6 +32,8 @@ def test_the_record_says_what_ran_where(tmp_path):
     assert (section["cases"], section["ran"], section["wrong"]) == (3, 3, {})
     (run,) = section["runs"]
     assert (run["seed"], run["ran"], run["commit"]) == (5, 3, written["commit"])
+    assert "tir_schedules/cuda" in section["left_out"]
+    assert not any(each.startswith("tir_schedules/cpu/emit") for each in section["left_out"])
 
 
 def test_an_unknown_section_is_bad_usage():
@@ -43,7 +45,7 @@ def test_an_unknown_section_is_bad_usage():
 def test_a_case_that_raises_answers_with_its_traceback():
     worker = crew.Worker("random")
     assert "ValueError" in worker.run("no seed")["error"]
-    assert worker.run("7") == {"wrong": []}
+    assert worker.run("7")["wrong"] == []
     worker.stop()
 
 
@@ -53,7 +55,7 @@ def test_a_case_that_does_not_end_is_wrong_and_the_next_one_runs(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(crew, "MOST_SECONDS", 0.0)
         assert "no answer within 0 seconds" in worker.run("7")["error"]
-    assert worker.run("7") == {"wrong": []}
+    assert worker.run("7")["wrong"] == []
     worker.stop()
 
 
@@ -62,7 +64,7 @@ def test_a_case_that_kills_its_process_is_wrong_and_the_next_one_runs():
     worker.run("no seed")
     worker._process.kill()
     assert "died with exit code -9" in worker.run("7")["error"]
-    assert worker.run("7") == {"wrong": []}
+    assert worker.run("7")["wrong"] == []
     worker.stop()
 
 
@@ -161,7 +163,7 @@ def commits(tmp_path, monkeypatch):
     return commit
 
 
-FIRST = tuple(f"{package}/a.py" for package in record.CODE)
+FIRST = tuple(f"{package}/a.py" for package in loaded.CODE)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +183,64 @@ def test_sections_of_the_same_code_stay_in_the_record(tmp_path, commits, changed
     record.write(path, {"commit": before, "clean": True}, {"models": {}})
     record.write(path, {"commit": commits(changed), "clean": clean}, {"random": {}})
     assert ("models" in json.loads(path.read_text())["sections"]) == kept
+
+
+@pytest.mark.parametrize(
+    ("changed", "kept"), [("tvm_stitch/torch/a.py", True), ("tvm_stitch/torchs.py", False)]
+)
+def test_a_section_stands_while_what_it_loaded_is_the_same(tmp_path, commits, changed, kept):
+    path = tmp_path.parent / f"{tmp_path.name}.json"
+    for name in FIRST:
+        before = commits(name)
+    sections = {"models": {"left_out": ["tvm_stitch/torch"]}, "wild": {"left_out": []}}
+    record.write(path, {"commit": before, "clean": True}, sections)
+    record.write(path, {"commit": commits(changed), "clean": True}, {"random": {}})
+    expected = ["models", "random"] if kept else ["random"]
+    assert [*json.loads(path.read_text())["sections"]] == expected
+
+
+def test_a_folder_is_left_out_of_which_nothing_is_loaded():
+    files = ["a/b/c.py", "a/b/d.py", "a/e.py", "f/g.py"]
+    assert loaded.without({"a/e.py"}, files) == ["a/b", "f"]
+    assert loaded.without({"a/b/c.py"}, files) == ["a/b/d.py", "a/e.py", "f"]
+    assert loaded.common(["a/b", "f"], ["a/b/d.py", "a/e.py", "f"]) == ["a/b/d.py", "f"]
+
+
+STARTED = """
+import {module}, sys
+sys.path.insert(0, "scripts")
+from checks.loaded import Loaded
+loaded = Loaded()
+import tir_schedules
+{call}
+print(len(loaded.left_out()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "told"),
+    [
+        ("subprocess", "subprocess.run(['true'])", True),
+        ("subprocess", "subprocess.run([sys.executable, '-c', ''])", False),
+        ("os", "os.fork() or os._exit(0)", False),
+    ],
+)
+def test_what_another_process_may_have_loaded_is_not_left_out(module, call, told):
+    code = STARTED.format(module=module, call=call)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert (int(done.stdout) > 0) == told
+
+
+def test_what_any_run_has_loaded_is_not_left_out():
+    run = {"seed": 1, "rest": False, "cases": 10, "ran": 2, "seconds": 1.0, **PLACE}
+    run |= {"wrong": {}, "measured": {}}
+    untold = sample.total(FIXED, {}, run)
+    assert untold["left_out"] == []
+    told = sample.total(FIXED, untold, {**run, "left_out": ["a", "b"]})
+    assert told["left_out"] == ["a", "b"]
+    assert sample.total(FIXED, told, {**run, "left_out": ["b"]})["left_out"] == ["b"]
 
 
 def test_sections_of_an_unknown_commit_are_left_out(tmp_path, commits):
