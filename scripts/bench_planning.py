@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from git_state import described_commit, git
 from tvm import relax
 from tvm.ir import IRModule
 from tvm.relax import op
@@ -27,6 +28,7 @@ from relay_passes.fusion.planner import StitchPlanner
 from relay_passes.graph.op_graph import OpGraph
 from relay_passes.rewrites.legalize.legalize import LEGALIZATIONS
 from tir_schedules.device import CpuDevice
+from tir_schedules.host import host_mcpu
 from tvm_stitch import targets
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -157,12 +159,21 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_planning")
     parser.add_argument("--against", type=Path, metavar="CHECKOUT")
     args = parser.parse_args()
+    against = "" if args.against is None else " --against CHECKOUT"
+    command = (
+        f"python scripts/bench_planning.py --sizes {args.sizes} --graphs {args.graphs}{against}"
+    )
+    head = f"`{command}` at {described_commit()}, {host_mcpu()}"
     if args.against is not None:
         options = ["--sizes", args.sizes, "--graphs", args.graphs]
-        print("\n".join(in_turns(args.against.resolve(), options)))
+        other = git("-C", str(args.against), "rev-parse", "--short", "HEAD")
+        told = f"{head}, the other at {other}, medians of {ROUNDS} processes each, in turns."
+        lines = [told, "", *in_turns(args.against.resolve(), options)]
+        print("\n".join(lines))
+        _write(args.output, lines)
         return
     rows = []
-    lines = ["| graph | ops | kernels | s | us an op |", "|---|--:|--:|--:|--:|"]
+    lines = [f"{head}.", "", "| graph | ops | kernels | s | us an op |", "|---|--:|--:|--:|--:|"]
     for name in args.graphs.split(","):
         for count in map(int, args.sizes.split(",")):
             rows.append(row := measure(name, count))
@@ -171,7 +182,11 @@ def main() -> None:
             lines.append(f"| {name} | {ops} | {row['kernels']} | {each} |")
             print(lines[-1], flush=True)
     args.output.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n")
-    args.output.with_suffix(".md").write_text("\n".join(lines) + "\n")
+    _write(args.output, lines)
+
+
+def _write(output: Path, lines: list[str]) -> None:
+    output.with_suffix(".md").write_text("\n".join(["# Planning", "", *lines]) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import re
 
 import draw_results
+import index_results
 import pytest
 from readme_results import recorded, section, with_results
 
@@ -35,6 +36,10 @@ def test_the_results_are_the_measured_ones():
 
 def test_the_chart_is_of_the_committed_records():
     assert draw_results.CHART.read_text() == draw_results.chart()
+
+
+def test_the_index_of_results_is_of_the_committed_tables():
+    assert (index_results.RESULTS / "README.md").read_text() == index_results.index()
 
 
 def test_links_of_the_readme_lead_somewhere():
