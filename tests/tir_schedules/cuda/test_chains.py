@@ -60,6 +60,7 @@ CASES = [
     pytest.param(lambda: attention(2, 64, 64, 32, causal=True), id="causal-attention"),
     pytest.param(lambda: attention(2, 64, 96, 64, "float16"), id="attention-of-halves"),
     pytest.param(lambda: attention(1, 48, 80, 64, "bfloat16"), id="attention-of-bfloats"),
+    pytest.param(lambda: attention(1, 37, 67, 40, "float16"), id="odd-attention-of-halves"),
     pytest.param(lambda: attention_in_floats(64, 96, 64), id="floats-of-halves"),
     pytest.param(lambda: normalised_rows(70, 96, 48), id="normalised-rows"),
     pytest.param(lambda: mlp(24, 32, 48, 32), id="mlp"),
@@ -73,8 +74,9 @@ def test_products_behind_each_other_are_right_in_one_launch(made):
     assert wrong(made(), gpu, seed=5, orders=2) is None
 
 
-def test_scores_never_leave_the_block():
-    plan = planned(attention(4, 128, 128, 64, "float16")).plan
+@pytest.mark.parametrize("keys", [128, 197])
+def test_scores_never_leave_the_block(keys):
+    plan = planned(attention(4, keys, keys, 64, "float16")).plan
     (phase,) = plan.phases
     assert not plan.workspace
     assert sum(axis.serial for axis in phase.axes) == 2

@@ -46,19 +46,26 @@ def launch_ns(phases: Sequence[Phase], device: CudaDevice) -> float:
     asked = sum(requested_bytes(nest, phase) for nest, phase in nests)
     cached = asked / (profile.l1_bytes_ns * busy)
     idle = -(-blocks // device.sms) * device.sms / blocks
-    tensor = sum(_tensor_ns(nest, device) for nest, _ in nests) * idle
+    tensor = sum(_tensor_ns(nest, phase, device) for nest, phase in nests) * idle
     shared = sum(_fragment_bytes(nest, phase) * phase.blocks for nest, phase in nests)
     shared /= profile.shared_bytes_ns * busy
     parts = (moved / rate * 1e9, cached, compute, tensor, shared, waves * block)
     return max(parts) + ASSUMED.beside * sum(parts)
 
 
-def _tensor_ns(nest: Nest, device: CudaDevice) -> float:
+def _tensor_ns(nest: Nest, phase: Phase, device: CudaDevice) -> float:
     """Return what tensor cores take, all of them at work."""
     if nest.warps is None:
         return 0.0
-    terms = math.prod(atom.extent for atom in nest.nodes[0].atoms)
-    return 2 * terms / (device.tensor_flops * device.profile.wmma_share) * 1e9
+    flops = 2 * FRAGMENT**3 * _fragments(nest, phase) * phase.blocks
+    return flops / (device.tensor_flops * device.profile.wmma_share) * 1e9
+
+
+def _fragments(nest: Nest, phase: Phase) -> int:
+    """Return how many fragments a block multiplies for a product."""
+    made, (rows, columns) = fragments_of(nest, phase), nest.warps
+    axis = phase.serial_axis(nest)
+    return rows * made.down * columns * made.across * axis.pieces * axis.block // FRAGMENT
 
 
 def _fragment_bytes(nest: Nest, phase: Phase) -> float:
@@ -178,9 +185,7 @@ def _step(access: Access, axis: Axis) -> int:
 def _instructions(nest: Nest, phase: Phase) -> float:
     """Return what the warps of a block issue for a nest."""
     if nest.warps is not None:
-        steps = phase.serial_axis(nest).extent // FRAGMENT
-        blocks = math.prod(-(-axis.block // FRAGMENT) for axis in _cut(nest, phase))
-        return steps * blocks * ASSUMED.fragment
+        return _fragments(nest, phase) * ASSUMED.fragment
     trips = math.prod(s.trips * (s.axis.pieces if s.axis.serial else 1) for s in nest.walked())
     width = math.prod(s.width for s in nest.walked())
     work = 0.0
@@ -198,11 +203,6 @@ def _rounds(nest: Nest, phase: Phase) -> int:
     for spread in nest.walked():
         out *= 1 if phase.writes_out(spread, nest) else -(-spread.trips // ASSUMED.ahead)
     return out
-
-
-def _cut(nest: Nest, phase: Phase) -> list[Axis]:
-    """Return the axes of a product's rows and columns."""
-    return [axis for axis in phase.axes if axis.meets(nest.nodes[0].spatial) and axis.block > 1]
 
 
 def _block_ns(phase: Phase, profile: CudaProfile) -> float:

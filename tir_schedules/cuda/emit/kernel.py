@@ -20,7 +20,7 @@ from .nest import NestEmitter
 from .point import Point
 from .stage import stage
 from .storage import BlockMemory, Parameters, Storage
-from .tiles import TileEmitter
+from .tiles import AheadEmitter, TileEmitter
 
 
 def emit_prim_func(
@@ -135,13 +135,15 @@ class _Body:
         blocks, out = {**self._blocks, axis: step}, []
         for nest in nests:
             point = Point(self._phase, nest, blocks, self._thread)
-            out += TileEmitter(nest, self._storage, point).ahead()
+            out += AheadEmitter(nest, self._storage, point).ahead()
         return out
 
     def _emitter(self, nest: Nest) -> NestEmitter:
         point = Point(self._phase, nest, self._blocks, self._thread)
-        ahead = self._phase.ahead and self._phase.fills_tiles(nest)
-        return (TileEmitter if ahead else NestEmitter)(nest, self._storage, point)
+        if not self._phase.fills_tiles(nest):
+            return NestEmitter(nest, self._storage, point)
+        kind = AheadEmitter if self._phase.ahead else TileEmitter
+        return kind(nest, self._storage, point)
 
     def _ahead(self, nest: Nest) -> list[tirx.Stmt]:
         """Load what the nest reads through shared memory, and wait for what others write there."""

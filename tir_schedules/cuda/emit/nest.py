@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tvm import ir, tirx
 
@@ -52,8 +52,7 @@ class NestEmitter:
     def body(self, held: set[HeldKey]) -> list[tirx.Stmt]:
         """Return the nest; what is not yet `held` it loads."""
         self._opened = held
-        walked = self._nest.walked()
-        return self._loops(walked, walked, self._at_point)
+        return self._loops(self._nest.walked(), self._at_point)
 
     def finish(self) -> list[tirx.Stmt]:
         """Return the stores of sums that are whole."""
@@ -61,7 +60,7 @@ class NestEmitter:
         for node in self._nest.nodes:
             if node.reduced and self._is_stored(node):
                 spreads = self._nest.of(node.spatial)
-                out += self._loops(spreads, spreads, functools.partial(self._store_sum, node))
+                out += self._loops(spreads, functools.partial(self._store_sum, node))
         return out
 
     def _store_sum(self, node: Node) -> list[tirx.Stmt]:
@@ -73,8 +72,10 @@ class NestEmitter:
             out = self._store_shared(node, value) if node in self._storage.shared else []
             return [*out, *self._store_global(node, value)]
 
-        wide = any(s.width > 1 for s in self._nest.of(node.spatial))
-        return unrolled("lane", self._width if wide else 1, at)
+        spreads = self._nest.of(node.spatial)
+        wide = any(s.width > 1 for s in spreads)
+        stores = unrolled("lane", self._width if wide else 1, at)
+        return guarded(self._point.exists(spreads), stores)
 
     def _start(self, node: Node) -> list[tirx.Stmt]:
         kept, rule = self._storage.registers[node], node.stage.reduction
@@ -83,19 +84,16 @@ class NestEmitter:
         return unrolled("at", count, lambda at: [tirx.BufferStore(kept, start, [at])])
 
     def _loops(
-        self,
-        left: tuple[Spread, ...],
-        spreads: tuple[Spread, ...],
-        body: Callable[[], list[tirx.Stmt]],
+        self, spreads: Sequence[Spread], body: Callable[[], list[tirx.Stmt]]
     ) -> list[tirx.Stmt]:
-        if not left:
-            return guarded(self._point.exists(spreads), body())
-        spread, *rest = left
+        if not spreads:
+            return body()
+        spread, *rest = spreads
         if spread.trips == 1:
-            return self._loops(tuple(rest), spreads, body)
+            return self._loops(rest, body)
         var = tirx.Var("trip", INDEX)
         self._point.trips[spread] = var
-        inner = sequence(self._loops(tuple(rest), spreads, body))
+        inner = sequence(self._loops(rest, body))
         self._point.trips[spread] = number(0)
         out = self._storage.phase.writes_out(spread, self._nest)
         kind = tirx.ForKind.UNROLLED if out else tirx.ForKind.SERIAL
@@ -104,6 +102,9 @@ class NestEmitter:
     # At one point
 
     def _at_point(self) -> list[tirx.Stmt]:
+        return guarded(self._point.exists(self._nest.walked()), self._computed())
+
+    def _computed(self) -> list[tirx.Stmt]:
         self._point.lane = number(0)
         self._emitter.forget()
         self._loaded.clear()

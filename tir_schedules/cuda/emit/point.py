@@ -77,14 +77,16 @@ class Point:
 
         Of positions that lie together all are or none is.
         """
-        conditions = []
-        for spread in spreads:
-            axis, step = spread.axis, spread.threads * spread.width
-            if axis.block % step:
-                conditions.append(self.inside(axis, lane=False) < number(axis.block))
-            if axis.is_ragged:
-                conditions.append(self.whole(axis, lane=False) < number(axis.extent))
-        return both(conditions)
+        found = (self.in_block(spreads), self.in_tensor(spreads))
+        return both([each for each in found if each is not None])
+
+    def in_block(self, spreads: tuple[Spread, ...]) -> ir.Expr | None:
+        cut = (s.axis for s in spreads if s.axis.block % (s.threads * s.width))
+        return both([self.inside(axis, lane=False) < number(axis.block) for axis in cut])
+
+    def in_tensor(self, spreads: tuple[Spread, ...]) -> ir.Expr | None:
+        ragged = (spread.axis for spread in spreads if spread.axis.is_ragged)
+        return both([self.whole(axis, lane=False) < number(axis.extent) for axis in ragged])
 
     def spares(self) -> list[ir.Expr]:
         """Return the condition that a thread is one of those that the spreads number, if any."""

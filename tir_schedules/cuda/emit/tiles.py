@@ -1,4 +1,4 @@
-"""Nests that fill tiles a step ahead: registers have a step's elements before they are stored."""
+"""Nests that fill tiles: with zeros behind the end of a sum, and perhaps a step ahead."""
 
 from __future__ import annotations
 
@@ -10,12 +10,38 @@ from ...kernel_ir.expr import AxisRef, Const, Load, Op, dtype_bytes, walk
 from ...kernel_ir.sharing import BRANCH
 from ...tensor_ir.numbers import constant, ramp
 from ..plan.shared import shared_dims
-from .code import number, unrolled
+from .code import guarded, number, sequence, unrolled
 from .nest import NestEmitter
 
 
 class TileEmitter(NestEmitter):
-    """Emits such a nest in two parts.
+    """Emits a nest that does nothing else."""
+
+    def _at_point(self) -> list[tirx.Stmt]:
+        if not self._pads():
+            return super()._at_point()
+        walked = self._nest.walked()
+        inside, made = self._point.in_tensor(walked), self._computed()
+        chosen = tirx.IfThenElse(inside, sequence(made), sequence(self._zeros()))
+        return guarded(self._point.in_block(walked), [chosen])
+
+    def _pads(self) -> bool:
+        return self._storage.phase.pads_tiles(self._nest)
+
+    def _zeros(self) -> list[tirx.Stmt]:
+        def at(lane: ir.Expr) -> list[tirx.Stmt]:
+            self._point.lane = lane
+            nodes = [(node, constant(0.0, node.stage.out.dtype)) for node in self._nest.nodes]
+            return [stmt for node, zero in nodes for stmt in self._put(node, zero)]
+
+        return unrolled("lane", self._width, at)
+
+    def _put(self, node: Node, value: ir.Expr) -> list[tirx.Stmt]:
+        return self._store_shared(node, value)
+
+
+class AheadEmitter(TileEmitter):
+    """Emits such a nest in two parts: registers have a step's elements before they are stored.
 
     What is stored as it was loaded goes in vectors: halves one by one would have a register each on
     the way, and take instructions to be put together again.
@@ -28,8 +54,15 @@ class TileEmitter(NestEmitter):
 
     def spill(self) -> list[tirx.Stmt]:
         """Return the stores of what registers keep."""
+        return self._loops(self._nest.walked(), self._spilled)
+
+    def _spilled(self) -> list[tirx.Stmt]:
         walked = self._nest.walked()
-        return self._loops(walked, walked, self._spill_lanes)
+        exists = self._point.in_block(walked) if self._pads() else self._point.exists(walked)
+        return guarded(exists, self._spill_lanes())
+
+    def _put(self, node: Node, value: ir.Expr) -> list[tirx.Stmt]:
+        return [tirx.BufferStore(self._storage.registers[node], value, [self._slot(node)])]
 
     def _made(self) -> list[tirx.Stmt]:
         (node, *others) = self._nest.nodes

@@ -25,8 +25,8 @@ def refuse_fragments(nest: Nest, phase: Phase) -> None:
         raise Illegal(f"{node.stage.name} is no product of halves, added up in float32")
     if node.stage.out in phase.space.kernel.outputs:
         raise Illegal(f"{node.stage.name} leaves fragments for shared memory only")
-    if axis.is_ragged or axis.block % FRAGMENT:
-        raise Illegal(f"steps of {axis.block} of {axis.extent} terms are no whole fragments")
+    if axis.block % FRAGMENT:
+        raise Illegal(f"steps of {axis.block} terms are no whole fragments")
     if any(not axis.has(atom) for atom in node.reduced):
         raise Illegal(f"{node.stage.name} is summed over other axes than steps go along")
     made = fragments_of(nest, phase)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...analysis.iteration_space import Node
-from .axes import FRAGMENT, Axis
+from .axes import FRAGMENT
 from .kernel_plan import Phase
 from .nest import Nest
 from .tile import Tile
@@ -15,7 +15,7 @@ from .tile import Tile
 class Fragments:
     """A product of `left`, a tile of its rows, and `right`, a tile of its columns.
 
-    Each warp has `down` by `across` fragments of the result.
+    Each warp has `down` by `across` fragments of the result, the last perhaps of no elements.
     """
 
     product: Node
@@ -38,13 +38,9 @@ def fragments_of(nest: Nest, phase: Phase) -> Fragments | str:
     right = [tile for tile in tiles if columns.meets(tile.atoms) and not rows.meets(tile.atoms)]
     if len(left) != 1 or len(right) != 1:
         return f"{product.stage.name} has no tile of rows and one of columns"
-    down, across = (_count(axis, warps) for axis, warps in zip(axes, nest.warps, strict=True))
-    if not down or not across:
-        return f"{nest.warps} warps have no whole fragments of {rows} by {columns}"
+    if min(nest.warps) < 1:
+        return f"{nest.warps} warps of {rows} by {columns}"
+    down, across = (
+        -(-axis.block // (warps * FRAGMENT)) for axis, warps in zip(axes, nest.warps, strict=True)
+    )
     return Fragments(product, left[0], right[0], down, across)
-
-
-def _count(axis: Axis, warps: int) -> int:
-    """Return the fragments of a warp along an axis, 0 if they are no whole number."""
-    whole = -(-axis.block // FRAGMENT)
-    return 0 if warps < 1 or whole % warps else whole // warps

@@ -14,7 +14,7 @@ from ...analysis.iteration_space import Atom, Node, Space
 from ...device.cuda import WARP
 from ...kernel_ir.expr import Tensor
 from ...kernel_ir.stage import Kernel
-from .axes import Axis, Spread
+from .axes import FRAGMENT, Axis, Spread
 from .decisions import by_launch
 from .nest import HeldKey, Nest, Staged, held_key
 from .tile import Tile
@@ -61,6 +61,22 @@ class Phase:
     def fills_tiles(self, nest: Nest) -> bool:
         """Return whether a nest does nothing but fill tiles in each step."""
         return self.in_steps(nest) and all(isinstance(n.stage.out, Tile) for n in nest.nodes)
+
+    def pads_tiles(self, nest: Nest) -> bool:
+        """Return whether tiles have zeros where a sum ends: fragments are added up whole."""
+        axis = self.serial_axis(nest)
+        ragged = axis is not None and axis.is_ragged
+        return ragged and self.has_fragments() and self.fills_tiles(nest)
+
+    def fragment_grain(self, axis: Axis) -> int:
+        """Return of how many positions along an axis the warps of products have whole numbers."""
+        found = FRAGMENT
+        for nest in (nest for nest in self.nests if nest.warps is not None):
+            cut = (self.axis_of(atom) for atom in nest.nodes[0].spatial)
+            sides = [each for each in dict.fromkeys(cut) if each.block > 1]
+            if axis in sides[:2]:
+                found = math.lcm(found, FRAGMENT * nest.warps[sides.index(axis)])
+        return found
 
     def tiles_ahead(self) -> tuple[Node, ...]:
         """Return the nodes whose tiles registers have before their step begins."""

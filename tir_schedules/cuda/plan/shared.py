@@ -15,7 +15,7 @@ from ...device.cuda import STATIC_SHARED, VECTOR_BYTES
 from ...kernel_ir.expr import Axis as StageAxis
 from ...kernel_ir.expr import dtype_bytes
 from ...kernel_ir.index import normalize
-from .axes import FRAGMENT, Axis
+from .axes import Axis
 from .kernel_plan import Phase
 from .nest import values_of
 from .tile import Tile
@@ -71,11 +71,18 @@ def _tile_dims(node: Node, phase: Phase) -> tuple[Local, ...]:
     if phase.has_fragments() and isinstance(node.stage.out, Tile):
         along = phase.nest_of(node).walked()[-1].axis
         axes.sort(key=lambda axis: axis is along)
-    grain = FRAGMENT if phase.has_fragments() else 1
-    dims = [Local(-(-axis.block // grain) * grain if axis.block > 1 else 1, axis) for axis in axes]
+    dims = [Local(_room(axis, phase), axis) for axis in axes]
     if len(dims) > 1:
         dims[-1] = replace(dims[-1], pad=VECTOR_BYTES // dtype_bytes(node.stage.out.dtype))
     return tuple(dims)
+
+
+def _room(axis: Axis, phase: Phase) -> int:
+    """Return how many positions of an axis a tile has room for: fragments are whole."""
+    if axis.block == 1 or not phase.has_fragments():
+        return axis.block
+    grain = phase.fragment_grain(axis)
+    return -(-axis.block // grain) * grain
 
 
 def shared_bytes(node: Node, phase: Phase) -> int:
