@@ -37,6 +37,7 @@ SECTIONS = {
     "nodes_left": "nodes_left_section",
     "compiled": "compiled_section",
     "operators": "operators_section",
+    "aten": "aten_section",
     "gpu": "gpu_section",
     "gpu_decisions": "gpu_decisions_section",
 }

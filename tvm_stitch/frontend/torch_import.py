@@ -21,21 +21,12 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.relax_import import finish
 from tvm_stitch.frontend.to_relax import output_types
-from tvm_stitch.frontend.torch_ops.arithmetic import ARITHMETIC, binary, name_of, unary
-from tvm_stitch.frontend.torch_ops.experts import EXPERTS
-from tvm_stitch.frontend.torch_ops.indexing import INDEXING
-from tvm_stitch.frontend.torch_ops.lenient import LENIENT
-from tvm_stitch.frontend.torch_ops.recurrent import RECURRENT, RECURRENT_OPS
-from tvm_stitch.frontend.torch_ops.spectra import (
-    OF_CONJUGATES,
-    REAL,
-    SPECTRA,
-    is_complex,
-    touches_complex,
-)
-from tvm_stitch.frontend.torch_ops.windows import WINDOWS
+from tvm_stitch.frontend.torch_ops.arithmetic import binary, unary
+from tvm_stitch.frontend.torch_ops.compared import Convert, compared
+from tvm_stitch.frontend.torch_ops.converters import CONVERTERS, with_copies
+from tvm_stitch.frontend.torch_ops.recurrent import RECURRENT_OPS
+from tvm_stitch.frontend.torch_ops.spectra import SPECTRA, is_complex
 
-Convert = Callable[[fx.Node], relax.Expr]
 # What torch.export raises for a module that it does not take; its own errors are of these.
 NOT_EXPORTED = (RuntimeError, ValueError, TypeError, NotImplementedError, AssertionError)
 
@@ -67,13 +58,13 @@ class _Importer(exported_program_translator.ExportedProgramImporter):
     """
 
     def create_convert_map(self) -> dict[str, Convert]:
-        given = {**INDEXING, **ARITHMETIC, **LENIENT, **RECURRENT, **WINDOWS, **EXPERTS}
-        given |= OF_CONJUGATES
-        ours = {name: functools.partial(c, importer=self) for name, c in given.items()}
-        converters = {**super().create_convert_map(), **ours}
+        ours = {name: functools.partial(c, importer=self) for name, c in CONVERTERS.items()}
+        converters = with_copies({**super().create_convert_map(), **ours})
         complex_ = {name: functools.partial(c, importer=self) for name, c in SPECTRA.items()}
         return {
-            name: functools.partial(_compared, converters.get(name), complex_.get(name))
+            name: functools.partial(
+                compared, converters.get(name), complex_.get(name), importer=self
+            )
             for name in converters.keys() | complex_.keys()
         }
 
@@ -103,43 +94,6 @@ class _Importer(exported_program_translator.ExportedProgramImporter):
 def converted_names() -> frozenset[str]:
     """Return the names of the operators that have a converter."""
     return frozenset(_Importer().create_convert_map())
-
-
-def _compared(convert: Convert | None, complex_: Convert | None, node: fx.Node) -> relax.Expr:
-    """Convert a node, one of complex numbers by a converter of its own.
-
-    Raises: StitchError if the dtype or the shape is not the one that PyTorch gave the node.
-    """
-    chosen = complex_ if touches_complex(node) else convert
-    if chosen is None:
-        where, remedy = f"ExportedProgram, {node.target} {node.name!r}", "compute in real numbers"
-        raise StitchError(where, "it is not imported for complex numbers", remedy)
-    made = chosen(node)
-    known = node.meta.get("val")
-    ty = made.ty if isinstance(made, relax.Expr) else None
-    if not isinstance(known, torch.Tensor) or not isinstance(ty, relax.TensorType):
-        return made
-    dtype, shape = name_of(known.dtype), [*known.shape]
-    if is_complex(known):
-        dtype, shape = REAL[known.dtype], [*shape, 2]
-    if str(ty.dtype) != dtype:
-        raise StitchError(
-            f"ExportedProgram, {node.target} {node.name!r}",
-            f"TVM's torch importer makes {ty.dtype} of it, not {dtype}",
-            "rewrite this part of the model",
-        )
-    extents = list(ty.shape.values) if isinstance(ty.shape, relax.ShapeExpr) else []
-    given = [int(e) if isinstance(e, tvm.tirx.IntImm) else None for e in extents]
-    wanted = [extent if isinstance(extent, int) else None for extent in shape]
-    if len(given) != len(wanted) or any(
-        None not in pair and pair[0] != pair[1] for pair in zip(given, wanted, strict=True)
-    ):
-        raise StitchError(
-            f"ExportedProgram, {node.target} {node.name!r}",
-            f"TVM's torch importer makes shape {given} of it, not {wanted}",
-            "rewrite this part of the model",
-        )
-    return made
 
 
 def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None) -> ImportedModel:

@@ -14,6 +14,13 @@ from tvm import relax
 from tvm.relax.frontend.torch.base_fx_graph_translator import BaseFXGraphImporter
 
 Scalar = bool | int | float
+OF_BOOLS = {
+    relax.op.multiply: relax.op.logical_and,
+    relax.op.minimum: relax.op.logical_and,
+    relax.op.add: relax.op.logical_or,
+    relax.op.maximum: relax.op.logical_or,
+}
+_ORDERS = (relax.op.less, relax.op.less_equal, relax.op.greater, relax.op.greater_equal)
 
 
 def name_of(dtype: torch.dtype) -> str:
@@ -43,6 +50,10 @@ def binary(
     if node.kwargs.get("alpha", 1) != 1:
         scale = relax.const(node.kwargs["alpha"], str(right.ty.dtype))
         right = importer.block_builder.emit(relax.op.multiply(right, scale))
+    if str(left.ty.dtype) == "bool":
+        if op in _ORDERS:  # TVM compares floats and integers
+            left, right = (_as(importer, each, "int8") for each in (left, right))
+        op = OF_BOOLS.get(op, op)
     return importer.block_builder.emit(op(left, right))
 
 
@@ -60,16 +71,17 @@ def divide(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
 
 
 def clamp(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
-    """rewrite: i.clamp(low, high) -> minimum(maximum(i, low), high)   # integers i"""
-    if node.meta["val"].dtype.is_floating_point and _is_float(importer.env[node.args[0]]):
+    """rewrite: x.clamp(low, high) -> minimum(maximum(x, low), high)   # integers, or bounds"""
+    bounds = [_argument(node, place, name) for place, name in ((1, "min"), (2, "max"))]
+    numbers = not any(isinstance(bound, fx.Node) for bound in bounds)
+    if numbers and _is_float(importer.env[node.args[0]]):
         return importer._clamp(node)
-    low, high = (_argument(node, place, name) for place, name in ((1, "min"), (2, "max")))
-    return _clamped(node, importer, low, high)
+    return _clamped(node, importer, *bounds)
 
 
 def clamp_min(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     """rewrite: i.clamp_min(low) -> maximum(i, low)   # integers i"""
-    if node.meta["val"].dtype.is_floating_point and _is_float(importer.env[node.args[0]]):
+    if not isinstance(node.args[1], fx.Node) and _is_float(importer.env[node.args[0]]):
         return importer._clamp_min(node)
     return _clamped(node, importer, node.args[1], None)
 
@@ -135,6 +147,7 @@ def _clamped(node: fx.Node, importer: BaseFXGraphImporter, low: object, high: ob
     out = _as(importer, importer.env[node.args[0]], wanted)
     for bound, op in ((low, relax.op.maximum), (high, relax.op.minimum)):
         if bound is not None:
+            op = OF_BOOLS[op] if wanted == "bool" else op
             out = emit(op(out, _operand(importer, bound, wanted)))
     return out
 

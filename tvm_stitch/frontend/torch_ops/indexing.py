@@ -35,6 +35,8 @@ def index_put(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     """
     data, given, values, *rest = importer.retrieve_args(node)
     accumulate = bool(rest and rest[0])
+    if accumulate:
+        _refuse_bools(data)
     emit = importer.block_builder.emit
     if len(given) == 1 and _is_mask(given[0]) and values.ty.ndim <= data.ty.ndim - given[0].ty.ndim:
         return _masked(emit, data, given[0], values, accumulate)
@@ -91,6 +93,7 @@ def scatter(node: fx.Node, importer: BaseFXGraphImporter, reduction: str = "upda
 
 def scatter_add(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     """rewrite: x.scatter_add(axis, i, v) -> scatter_elements(x, i, v[: i's extents], "add")"""
+    _refuse_bools(importer.env[node.args[0]])
     return scatter(node, importer, "add")
 
 
@@ -173,6 +176,12 @@ def _wide(index: relax.Expr) -> relax.Expr:
 
 def _is_mask(chosen: relax.Expr | None) -> bool:
     return chosen is not None and str(chosen.ty.dtype) in ("bool", "uint8")
+
+
+def _refuse_bools(data: relax.Expr) -> None:
+    if str(data.ty.dtype) == "bool":
+        rule = "it adds up bools"
+        raise StitchError("ExportedProgram, writing by an index", rule, "add up integers")
 
 
 def _refuse_masks(given: Sequence[relax.Expr | None], why: str) -> None:

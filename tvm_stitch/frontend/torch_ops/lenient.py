@@ -1,11 +1,15 @@
-"""Calls that PyTorch allows and TVM's converters do not."""
+"""Calls that PyTorch allows and TVM's converters do not, and random ones that they pass by."""
 
 from __future__ import annotations
+
+from typing import NoReturn
 
 import numpy as np
 from torch import fx
 from tvm import relax
 from tvm.relax.frontend.torch.base_fx_graph_translator import BaseFXGraphImporter
+
+from .emitted import Emitted, by_name
 
 
 def top(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
@@ -54,4 +58,21 @@ def group_norm(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     return importer.block_builder.emit(made)
 
 
-LENIENT = {"topk.default": top, "cat.default": join, "native_group_norm.default": group_norm}
+def dropout(ops: Emitted, x: relax.Expr, p: float, train: bool | None) -> tuple[relax.Expr]:
+    """rewrite: native_dropout(x, p, False) -> x"""
+    if train is not False and p > 0:
+        raise ops.refuse(f"it drops {p} of its elements at random", "export it in eval mode")
+    return (x,)
+
+
+def bernoulli(ops: Emitted, x: relax.Expr, p: float, generator: object) -> NoReturn:
+    raise ops.refuse("it is random", "draw outside of the model, and hand it over")
+
+
+LENIENT = {
+    "topk.default": top,
+    "cat.default": join,
+    "native_group_norm.default": group_norm,
+    "native_dropout.default": by_name(dropout),
+    "bernoulli.p": by_name(bernoulli),
+}

@@ -17,6 +17,9 @@ from tvm.relax.frontend.torch.base_fx_graph_translator import BaseFXGraphImporte
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.onnx_graph.limits import MOST_TABLE
 
+from .emitted import Emitted
+from .pointwise import hypot
+
 REAL = {torch.complex64: "float32", torch.complex128: "float64"}
 Parts = tuple[relax.Expr, relax.Expr | None]  # real and imaginary; None: all of it is real
 
@@ -236,17 +239,7 @@ def conjugate(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
 
 
 def magnitude(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
-    """rewrite: abs(x) -> m * sqrt(1 + (n / m)^2), m the larger part: squares overflow"""
-    numbers, op = _Numbers(node, importer), relax.op
-    emit, dtype = numbers.emit, REAL[node.args[0].meta["val"].dtype]
-    one, other = (emit(op.abs(each)) for each in numbers.parts(node.args[0]))
-    large, small = emit(op.maximum(one, other)), emit(op.minimum(one, other))
-    zero, unit, infinity = (relax.const(n, dtype) for n in (0, 1, math.inf))
-    nothing = emit(op.equal(large, zero))
-    infinite = emit(op.logical_or(emit(op.isinf(one)), emit(op.isinf(other))))
-    ratio = emit(op.divide(small, emit(op.where(nothing, unit, large))))
-    root = emit(op.sqrt(emit(op.add(unit, emit(op.multiply(ratio, ratio))))))
-    return emit(op.where(infinite, infinity, emit(op.multiply(large, root))))
+    return hypot(Emitted(node, importer), *_Numbers(node, importer).parts(node.args[0]))
 
 
 def angle(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:

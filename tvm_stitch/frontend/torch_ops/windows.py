@@ -9,6 +9,8 @@ from tvm.relax.frontend.torch.base_fx_graph_translator import BaseFXGraphImporte
 
 from tvm_stitch.errors import StitchError
 
+from .emitted import Emitted, by_name
+
 
 def unfold(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     """rewrite: x.unfold(axis, size, step) -> take(x, [0 .. size - 1, step .. step + size - 1 ..])
@@ -53,4 +55,30 @@ def histogram(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     return emit(relax.op.sum(emit(relax.op.astype(equal, dtype)), axis=0))
 
 
-WINDOWS = {"unfold.default": unfold, "histc.default": histogram}
+def search_sorted(
+    ops: Emitted,
+    sorted_sequence: relax.Expr,
+    x: relax.Expr | float,
+    out_int32: bool,
+    right: bool,
+    side: str | None,
+    sorter: relax.Expr | None,
+) -> relax.Expr:
+    """rewrite: searchsorted(s, x) -> sum(s < x, -1), of each line; right: s <= x
+
+    A NaN is behind all numbers. Raises: StitchError for sequences that a sorter sorts.
+    """
+    if sorter is not None:
+        raise ops.refuse("another tensor sorts its sequence", "sort it before")
+    place = ops.cast(x, str(sorted_sequence.ty.dtype))
+    line, place = ops.expand_dims(sorted_sequence, -2), ops.expand_dims(place, -1)
+    behind = ops.greater if right or side == "right" else ops.greater_equal
+    before = ops.logical_not(behind(line, place))
+    return ops.sum(ops.cast(before), -1)
+
+
+WINDOWS = {
+    "unfold.default": unfold,
+    "histc.default": histogram,
+    "searchsorted.Tensor": by_name(search_sorted),
+}

@@ -91,6 +91,6 @@ def test_an_importer_that_makes_another_type_than_pytorch_is_refused(monkeypatch
     def rounded(node, importer):
         return importer.block_builder.emit(relax.op.astype(importer.env[node.args[0]], "int32"))
 
-    monkeypatch.setattr(torch_import, "INDEXING", {"relu.default": rounded})
+    monkeypatch.setitem(torch_import.CONVERTERS, "relu.default", rounded)
     with pytest.raises(StitchError, match=r"relu.*makes int32 of it, not float32"):
         compiled(torch.relu, FLOAT)

@@ -1,0 +1,141 @@
+"""PyTorch's operators on its own samples: exported, compiled, and compared with eager runs."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+import tvm_stitch
+from tvm_stitch.errors import StitchError
+
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
+# Operators that draw anew in each call, or make what is not theirs to say.
+_UNTOLD = ("empty", "new_empty", "rand", "randn", "bernoulli", "multinomial", "normal", "cauchy",
+           "exponential", "geometric", "log_normal", "uniform", "nn.functional.dropout",
+           "nn.functional.rrelu", "nn.functional.alpha_dropout", "nn.functional.feature_",
+           "nn.functional.fractional_", "jiterator", "signal.")  # fmt: skip
+_BOUND = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+_MOST = 200  # samples that are looked at
+
+
+@functools.cache
+def operators() -> dict[str, Any]:
+    """Return PyTorch's descriptions of its operators by their names."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db
+    told = (op for op in op_db if not op.name.startswith(_UNTOLD))
+    return {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in told}
+
+
+def names(dtype: str) -> list[str]:
+    """Return the operators that PyTorch has for a type on a CPU."""
+    wanted = getattr(torch, dtype)
+    return [name for name, op in operators().items() if wanted in op.supported_dtypes("cpu")]
+
+
+class Call(torch.nn.Module):
+    """A call of an operator whose tensors are the module's inputs."""
+
+    def __init__(self, op: Any, arguments: object) -> None:
+        super().__init__()
+        self._op = op
+        self._leaves, self._spec = pytree.tree_flatten(arguments)
+        self._places = [n for n, x in enumerate(self._leaves) if isinstance(x, torch.Tensor)]
+        self.given = tuple(self._leaves[n].detach() for n in self._places)
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        leaves = list(self._leaves)
+        for place, tensor in zip(self._places, tensors, strict=True):
+            leaves[place] = tensor
+        args, kwargs = pytree.tree_unflatten(leaves, self._spec)
+        return self._op(*args, **kwargs)
+
+
+def calls(name: str, dtype: str, seed: int, count: int) -> Iterator[Call]:
+    """Yield so many calls of an operator, drawn from PyTorch's samples of it, of random numbers."""
+    op = operators()[name]
+    torch.manual_seed(seed)
+    samples = op.sample_inputs("cpu", getattr(torch, dtype))
+    drawn = list(itertools.islice(samples, _MOST))
+    random.Random(seed).shuffle(drawn)
+    for sample in drawn[:count]:
+        yield Call(op.op, ((sample.input, *sample.args), sample.kwargs))
+
+
+def wrong(call: Call) -> tuple[str, bool]:
+    """Return what is wrong of a call, "" if nothing is, and whether it was compiled.
+
+    One that PyTorch itself does not run twice alike, or does not export, tells nothing.
+    """
+    if not call.given or not all(map(_is_plain, call.given)):
+        return "", False
+    expected = _eager(call)
+    if expected is None or not _alike(expected, _eager(call)):
+        return "", False
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.export.export(call, call.given)
+    except Exception:  # whatever PyTorch raises for what it does not export
+        return "", False
+    try:
+        model = tvm_stitch.compile(program)
+    except StitchError:
+        return "", False
+    made = pytree.tree_leaves(model(*(each.contiguous() for each in call.given)))
+    found = [torch.from_dlpack(each) for each in made]
+    if len(found) != len(expected):
+        return f"{len(found)} results for {len(expected)}", True
+    return next(filter(None, map(_differs, found, expected)), ""), True
+
+
+def told(call: Call) -> str:
+    """Return a call's arguments in a line."""
+    given = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in call.given]
+    rest = [x for x in call._leaves if not isinstance(x, torch.Tensor) and x is not None]
+    return f"{', '.join(given)}; {rest}"
+
+
+def _eager(call: Call) -> list[torch.Tensor] | None:
+    try:
+        made = pytree.tree_leaves(call(*(each.clone() for each in call.given)))
+    except Exception:  # a sample that PyTorch refuses is no sample
+        return None
+    return made if made and all(map(_is_plain, made)) else None
+
+
+def _is_plain(value: object) -> bool:
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return False
+    return not (value.is_complex() or value.is_quantized or value.dtype == torch.uint16)
+
+
+def _alike(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor] | None) -> bool:
+    if other is None:
+        return False
+    return all(torch.equal(*(x.double().nan_to_num() for x in pair))
+               for pair in zip(one, other, strict=True))  # fmt: skip
+
+
+def _differs(got: torch.Tensor, expected: torch.Tensor) -> str:
+    if got.dtype != expected.dtype or got.shape != expected.shape:
+        return f"{got.dtype}{list(got.shape)} for {expected.dtype}{list(expected.shape)}"
+    if not expected.numel():
+        return ""
+    one, other = got.double(), expected.double()
+    finite = other.isfinite()
+    most = other[finite].abs().max() if finite.any() else 0.0
+    limit = _BOUND.get(expected.dtype, 0.0) * (other.abs() + most)
+    near = ((one - other).abs() <= limit) & finite
+    bad = ~(near | (one == other) | (one.isnan() & other.isnan()))
+    if not bad.any():
+        return ""
+    return f"{int(bad.sum())} of {bad.numel()}, {one[bad][0]} for {other[bad][0]}"
