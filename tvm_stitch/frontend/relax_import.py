@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst, IRModule
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from relay_passes.rewrites.weights import static_shape
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.divisors import check_divisions
 from tvm_stitch.frontend.model import ImportedModel
@@ -140,7 +142,10 @@ def _bind(
 
 
 def _lift_constants(main: relax.Function) -> tuple[relax.Function, list[np.ndarray]]:
-    """Turn constants that are neither scalar nor small integers into trailing parameters."""
+    """Turn constants that are neither scalar nor small integers into trailing parameters.
+
+    So is what has no elements: TVM writes constants of no bytes, and then does not read them.
+    """
     lifter = _Lifter()
     body = lifter.visit_expr(main.body)
     if not lifter.params:
@@ -153,11 +158,20 @@ def _lift_constants(main: relax.Function) -> tuple[relax.Function, list[np.ndarr
 
 @mutator
 class _Lifter(PyExprMutator):
-    """Replaces each distinct constant by a variable."""
+    """Replaces each distinct constant by a variable, calls that make no elements too."""
 
     def __init__(self) -> None:
         super().__init__()
         self.params: dict[GenericConst, relax.Var] = {}
+        self._empty: dict[tuple, GenericConst] = {}
+
+    def visit_call_(self, op: relax.Call) -> relax.Expr:
+        shape = static_shape(op) if isinstance(op.ty, relax.TensorType) else None
+        if shape is None or math.prod(shape):
+            return super().visit_call_(op)
+        dtype = str(op.ty.dtype)
+        constant = relax.const(np.empty(shape), dtype)
+        return self.visit_expr(self._empty.setdefault((tuple(shape), dtype), constant))
 
     def visit_generic_const_(self, op: GenericConst) -> relax.Expr:
         if not isinstance(op.ty, relax.TensorType):
@@ -165,7 +179,7 @@ class _Lifter(PyExprMutator):
         shape = [int(extent) for extent in op.ty.shape.values]
         size = int(np.prod(shape, dtype=np.int64))
         integer = np.dtype(op.value.dtype).kind in "iub"
-        if not shape or (integer and size <= CONSTANT_INTEGERS):
+        if not shape or (integer and 0 < size <= CONSTANT_INTEGERS):
             return op
         if op not in self.params:
             self.params[op] = relax.Var(f"constant_{len(self.params)}", op.ty)

@@ -88,6 +88,27 @@ def _instance_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return builder.call_te(compute, *call.args, primfunc_name_hint="instance_norm")
 
 
+def _batch_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """Normalise halves by given moments in float32, of which TVM's makes a float32 result."""
+    attrs, (data, _, _, mean, variance) = call.attrs, call.args
+    if attrs.training or str(data.ty.dtype) not in _HALF:
+        return _of_tvm("relax.nn.batch_norm")(builder, call)
+
+    def compute(x: te.Tensor, *given: te.Tensor) -> te.Tensor:
+        gamma, beta, mean, variance = (
+            _along(each, [int(attrs.axis) % len(x.shape)], len(x.shape)) for each in given
+        )
+        value = (_wide(x) - mean) * _inverse_root(variance, float(attrs.epsilon))
+        if attrs.scale:
+            value = value * gamma
+        if attrs.center:
+            value = value + beta
+        return topi.cast(value, x.dtype)
+
+    made = builder.call_te(compute, *call.args, primfunc_name_hint="batch_norm")
+    return relax.Tuple([builder.emit(made), mean, variance])
+
+
 def _mean_of(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     def compute(x: te.Tensor) -> te.Tensor:
         return _scaled_mean(x, _axes(call, x), call.attrs.keepdims)
@@ -246,6 +267,7 @@ LEGALIZATIONS: dict[str, Legalizer] = {
     "relax.nn.rms_norm": _rms_norm,
     "relax.nn.group_norm": _group_norm,
     "relax.nn.instance_norm": _instance_norm,
+    "relax.nn.batch_norm": _batch_norm,
     "relax.mean": _mean_of,
     "relax.variance": _variance_of,
     "relax.isnan": _isnan,

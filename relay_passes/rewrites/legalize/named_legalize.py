@@ -46,7 +46,9 @@ class NamedLegalize:
         def watched(rule: Legalizer) -> Legalizer:
             def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
                 try:
-                    return rule(builder, call)
+                    made = rule(builder, call)
+                    _check_dtypes(made, call)
+                    return made
                 except REFUSALS as error:
                     refused.append((call, error))
                     raise
@@ -62,6 +64,23 @@ class NamedLegalize:
                 reason = str(raised).strip().splitlines() or [type(raised).__name__]
                 self.refusal = NotLegalized(call.op.name, _place(mod, call), reason[-1])
             raise
+
+
+def _check_dtypes(made: relax.Expr, call: relax.Call) -> None:
+    """Raise TypeError if a rule makes other types than the operator says: nobody would see it."""
+    of_kernel = isinstance(made, relax.Call) and made.op == Op.get("relax.call_tir")
+    found = _dtypes(made.ty_args[0] if of_kernel else made.ty)
+    wanted = _dtypes(call.ty)
+    if None not in (found, wanted) and found != wanted:
+        raise TypeError(f"TVM's kernel makes {', '.join(found)} of it, not {', '.join(wanted)}")
+
+
+def _dtypes(ty: object) -> list[str] | None:
+    """Return the types of elements of a tensor, or of those of a tuple; None: something else."""
+    if isinstance(ty, relax.TupleType):
+        fields = [_dtypes(field) for field in ty.fields]
+        return None if None in fields else [dtype for field in fields for dtype in field]
+    return [str(ty.dtype)] if isinstance(ty, relax.TensorType) else None
 
 
 def _rules() -> Mapping[str, Legalizer]:

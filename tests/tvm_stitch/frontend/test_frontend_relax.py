@@ -10,6 +10,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
+import tvm_stitch
 from support.frontend.case import run_stock
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend import import_model
@@ -74,3 +75,19 @@ def test_refuses_shapes_that_do_not_fit(shapes, words):
 def test_refuses_a_module_without_main():
     with pytest.raises(StitchError, match="no function main"):
         import_model(tvm.IRModule({}))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_what_has_no_elements_is_written_and_read(dtype):
+    """TVM writes constants of no bytes, and then does not read them."""
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((2, 5), dtype))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            nothing = builder.emit(relax.op.zeros((2, 0), dtype))
+            joined = builder.emit_output(relax.op.concat([nothing, x], axis=1))
+            other = builder.emit_output(relax.op.ones((0, 3), dtype))
+        builder.emit_func_output(relax.Tuple([joined, other]))
+    given = np.arange(10).reshape(2, 5).astype(dtype)
+    got, empty = tvm_stitch.compile(builder.get())(given)
+    np.testing.assert_array_equal(got.numpy(), given)
+    assert tuple(empty.shape) == (0, 3)

@@ -147,8 +147,8 @@ def _clamped(node: fx.Node, importer: BaseFXGraphImporter, low: object, high: ob
     out = _as(importer, importer.env[node.args[0]], wanted)
     for bound, op in ((low, relax.op.maximum), (high, relax.op.minimum)):
         if bound is not None:
-            op = OF_BOOLS[op] if wanted == "bool" else op
-            out = emit(op(out, _operand(importer, bound, wanted)))
+            chosen = OF_BOOLS[op] if wanted == "bool" else op
+            out = emit(chosen(out, _operand(importer, bound, wanted)))
     return out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 import tvm
 from torch import fx
@@ -77,12 +78,8 @@ def _is_empty(known: object) -> bool:
 
 
 def _nothing(known: torch.Tensor, importer: BaseFXGraphImporter) -> relax.Expr:
-    """Return a tensor of no elements: floats, which do not stay constants of TVM's executable.
-
-    It writes those of no bytes, and then does not read them ("Invalid DLTensor file format").
-    """
-    floats = relax.const(torch.empty(known.shape).numpy(), "float32")
-    return importer.block_builder.emit(relax.op.astype(floats, _dtype(known)))
+    dtype = _dtype(known)
+    return importer.block_builder.emit(relax.const(np.empty(known.shape), dtype))
 
 
 def _is_number(node: fx.Node) -> bool:

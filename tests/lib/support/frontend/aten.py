@@ -23,6 +23,9 @@ _UNTOLD = ("empty", "new_empty", "rand", "randn", "bernoulli", "multinomial", "n
            "nn.functional.fractional_", "jiterator", "signal.")  # fmt: skip
 _BOUND = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 _MOST = 200  # samples that are looked at
+# Of equal numbers any place is as good, and where halves are cut PyTorch rounds on the way.
+_TIED, _CUT = ("kthvalue", "mode", "median"), ("histc", "grid_sampler", "nn.functional.grid_sample")
+_INTEGERS, _HALVES = ("int64", "int32", "bool"), ("float16", "bfloat16")
 
 
 @functools.cache
@@ -38,7 +41,12 @@ def operators() -> dict[str, Any]:
 def names(dtype: str) -> list[str]:
     """Return the operators that PyTorch has for a type on a CPU."""
     wanted = getattr(torch, dtype)
-    return [name for name, op in operators().items() if wanted in op.supported_dtypes("cpu")]
+    vague = _TIED if dtype in _INTEGERS else _CUT if dtype in _HALVES else ()
+    return [
+        name
+        for name, op in operators().items()
+        if wanted in op.supported_dtypes("cpu") and not (vague and name.startswith(vague))
+    ]
 
 
 class Call(torch.nn.Module):
@@ -77,7 +85,7 @@ def wrong(call: Call) -> tuple[str, bool]:
     """
     if not call.given or not all(map(_is_plain, call.given)):
         return "", False
-    expected = _eager(call)
+    expected, given = _eager(call), _largest(call.given)
     if expected is None or not _alike(expected, _eager(call)):
         return "", False
     try:
@@ -94,7 +102,8 @@ def wrong(call: Call) -> tuple[str, bool]:
     found = [torch.from_dlpack(each) for each in made]
     if len(found) != len(expected):
         return f"{len(found)} results for {len(expected)}", True
-    return next(filter(None, map(_differs, found, expected)), ""), True
+    pairs = zip(found, expected, strict=True)
+    return next(filter(None, (_differs(*pair, given) for pair in pairs)), ""), True
 
 
 def told(call: Call) -> str:
@@ -125,14 +134,21 @@ def _alike(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor] | None) ->
                for pair in zip(one, other, strict=True))  # fmt: skip
 
 
-def _differs(got: torch.Tensor, expected: torch.Tensor) -> str:
+def _largest(given: Sequence[torch.Tensor]) -> float:
+    """Return the largest magnitude of halves, by which PyTorch's own steps are rounded."""
+    halves = [each.double().abs() for each in given if each.itemsize == 2 and each.numel()]
+    return max((float(x[x.isfinite()].max()) for x in halves if x.isfinite().any()), default=0.0)
+
+
+def _differs(got: torch.Tensor, expected: torch.Tensor, given: float) -> str:
     if got.dtype != expected.dtype or got.shape != expected.shape:
         return f"{got.dtype}{list(got.shape)} for {expected.dtype}{list(expected.shape)}"
     if not expected.numel():
         return ""
     one, other = got.double(), expected.double()
     finite = other.isfinite()
-    most = other[finite].abs().max() if finite.any() else 0.0
+    most = float(other[finite].abs().max()) if finite.any() else 0.0
+    most = max(most, given) if expected.itemsize == 2 else most
     limit = _BOUND.get(expected.dtype, 0.0) * (other.abs() + most)
     near = ((one - other).abs() <= limit) & finite
     bad = ~(near | (one == other) | (one.isnan() & other.isnan()))
