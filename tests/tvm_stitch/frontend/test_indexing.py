@@ -208,8 +208,11 @@ def test_what_pytorch_does_with_several_indices():
 
 def test_an_importer_that_makes_another_shape_than_pytorch_is_refused(monkeypatch):
     torch_import = pytest.importorskip("tvm_stitch.frontend.torch_import")
-    wrong = {"relu.default": lambda node, importer: importer.env[node.args[0].args[0]]}
-    monkeypatch.setattr(torch_import, "INDEXING", wrong)
+    monkeypatch.setitem(
+        torch_import.CONVERTERS,
+        "relu.default",
+        lambda node, importer: importer.env[node.args[0].args[0]],
+    )
     net = torch.nn.Sequential(torch.nn.Flatten(0), torch.nn.ReLU())
     with pytest.raises(StitchError, match=r"relu.*makes shape \[2, 3\] of it, not \[6\]"):
         import_model(torch.export.export(net, (torch.ones(2, 3),)))

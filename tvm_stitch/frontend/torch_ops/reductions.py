@@ -22,11 +22,12 @@ def moments(
     count = math.prod(shape[axis] for axis in axes)
     mean = ops.mean(x, axes, keepdims=True)
     apart = ops.subtract(x, mean)
-    squares = ops.sum(ops.multiply(apart, apart), axes, keepdims=True)
-    dtype = str(x.ty.dtype)
+    squares = ops.mean(
+        ops.multiply(apart, apart), axes, keepdims=True
+    )  # a float16's sum may not fit
     with np.errstate(divide="ignore"):
-        share = np.divide(1.0, max(count - correction, 0.0))
-    return ops.multiply(squares, ops.const(share, dtype)), mean
+        share = np.divide(count, max(count - correction, 0.0))
+    return ops.multiply(squares, ops.const(share, str(x.ty.dtype))), mean
 
 
 def var_mean(
