@@ -44,8 +44,13 @@ def _extremum(a: Expr, b: Expr, before: type) -> Expr:
     """
     dtype = str(a.ty.dtype)
     if dtype in _HALF:
-        wide = (tirx.Cast("float32", a), tirx.Cast("float32", b))
-        return tirx.Cast(dtype, _extremum(*wide, before))
+        a, b = tirx.Cast("float32", a), tirx.Cast("float32", b)
+        # Written out, not bound: of a Let of a bfloat16 TVM's BF16StorageLegalize widens the bits
+        # as the integer that it is stored as.
+        chosen = tirx.Select(before(b, a), b, a)
+        return tirx.Cast(
+            dtype, tirx.Select(absolute(b) <= tirx.FloatImm("float32", INFINITY), chosen, b)
+        )
     if isinstance(b, tirx.FloatImm):
         a, b = b, a
     lets = Bindings()

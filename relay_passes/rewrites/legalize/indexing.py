@@ -6,7 +6,6 @@ race where `index_put` meets an element twice.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -26,7 +25,6 @@ COMBINES: dict[str, Combine] = {
     "min": nan_min,
     "max": nan_max,
 }
-_BEFORE = {"min": tirx.LT, "max": tirx.GT}
 
 
 def index_tensor(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -158,22 +156,7 @@ def _copy(data: ir.Var, out: ir.Var) -> None:
 
 
 def _store(out: ir.Var, place: list[ir.Expr], reduction: str, value: ir.Expr) -> None:
-    combine = COMBINES[reduction]
-    if str(value.ty.dtype) == "bfloat16" and reduction in _BEFORE:
-        combine = functools.partial(_extreme_of_bfloats, _BEFORE[reduction])
-    T.buffer_store(out, combine(out[tuple(place)], value), place)
-
-
-def _extreme_of_bfloats(before: type, old: ir.Expr, new: ir.Expr) -> ir.Expr:
-    """Return the larger or smaller, or the NaN among them, each written out where it is read.
-
-    Of a variable bound to a widened bfloat16, as nan_max has them, TVM widens the bits as an
-    integer (BF16StorageLegalize).
-    """
-    old, new = (tirx.Cast("float32", each) for each in (old, new))
-    chosen = tirx.Select(before(new, old), new, old)
-    ordered = tirx.abs(new) <= tirx.FloatImm("float32", math.inf)
-    return tirx.Cast("bfloat16", tirx.Select(ordered, chosen, new))
+    T.buffer_store(out, COMBINES[reduction](out[tuple(place)], value), place)
 
 
 def _unravelled(flat: ir.Expr, shape: Sequence[ir.Expr | int]) -> list[ir.Expr]:

@@ -22,9 +22,8 @@ def moments(
     count = math.prod(shape[axis] for axis in axes)
     mean = ops.mean(x, axes, keepdims=True)
     apart = ops.subtract(x, mean)
-    squares = ops.mean(
-        ops.multiply(apart, apart), axes, keepdims=True
-    )  # a float16's sum may not fit
+    # The mean and not the sum, which need not fit a float16.
+    squares = ops.mean(ops.multiply(apart, apart), axes, keepdims=True)
     with np.errstate(divide="ignore"):
         share = np.divide(count, max(count - correction, 0.0))
     return ops.multiply(squares, ops.const(share, str(x.ty.dtype))), mean
