@@ -84,10 +84,12 @@ def scatter_reduce(
     if reduce != "mean":
         return ops.scatter_elements(x, index, src, dim, _REDUCTIONS[reduce])
     own = [int(extent) for extent in x.ty.shape.values]
-    ones, rest = ops.const(np.ones(extents)), ops.const(np.full(own, int(include_self)))
+    # In integers: of halves 256 and 1 is 256.
+    ones, rest = (ops.const(np.full(shape, value), "int64")
+                  for shape, value in ((extents, 1), (own, int(include_self))))  # fmt: skip
     counts = ops.scatter_elements(rest, index, ones, dim, "add")
     total = ops.scatter_elements(x, index, src, dim, "add")
-    counts = ops.maximum(counts, ops.const(1))
+    counts = ops.cast(ops.maximum(counts, ops.const(1, "int64")))
     if not ops.known.dtype.is_floating_point:
         return ops.floor_divide(total, counts)
     return ops.divide(total, counts)
