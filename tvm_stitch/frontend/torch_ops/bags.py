@@ -32,23 +32,25 @@ def bag(
     if any(ops.is_read(n) for n in (1, 2, 3)):
         raise ops.refuse("what it keeps for gradients is read", "read the bags alone")
     count, (bags, width) = int(indices.ty.shape.values[0]), ops.known.shape
-    rows, kept = ops.take(weight, indices, 0), ops.const(np.ones((count, 1)))
+    # PyTorch adds up halves in float32, and rounds once.
+    wide = "float64" if ops.dtype == "float64" else "float32"
+    rows, kept = ops.take(ops.cast(weight, wide), indices, 0), ops.const(np.ones((count, 1)), wide)
     if per_sample_weights is not None:
-        rows = ops.multiply(rows, ops.expand_dims(per_sample_weights, -1))
+        rows = ops.multiply(rows, ops.expand_dims(ops.cast(per_sample_weights, wide), -1))
     if padding_idx >= 0:
         reads = ops.not_equal(indices, ops.const(padding_idx, str(indices.ty.dtype)))
         reads = ops.expand_dims(reads, -1)
-        rows, kept = ops.where(reads, rows, ops.const(0)), ops.cast(reads)
+        rows, kept = ops.where(reads, rows, ops.const(0, wide)), ops.cast(reads, wide)
     places = ops.expand_dims(ops.const(np.arange(count), "int64"), -1)
     starts = ops.cast(offsets, "int64")
     before = ops.cast(ops.less_equal(ops.expand_dims(starts, 0), places), "int64")
     number = ops.subtract(ops.sum(before, -1, keepdims=True), ops.const(1, "int64"))
     number = ops.minimum(number, ops.const(bags - 1, "int64"))
-    made = ops.scatter_nd(ops.const(np.zeros((bags, width))), number, rows, "add")
+    made = ops.scatter_nd(ops.const(np.zeros((bags, width)), wide), number, rows, "add")
     if mode == _SUM:
-        return (made,)
-    sizes = ops.scatter_nd(ops.const(np.zeros((bags, 1))), number, kept, "add")
-    return (ops.divide(made, ops.maximum(sizes, ops.const(1))),)
+        return (ops.cast(made),)
+    sizes = ops.scatter_nd(ops.const(np.zeros((bags, 1)), wide), number, kept, "add")
+    return (ops.cast(ops.divide(made, ops.maximum(sizes, ops.const(1, wide)))),)
 
 
 BAGS = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tvm
-import tvm_ffi
 from torch import fx
 from tvm import relax
 from tvm.relax.frontend.torch.base_fx_graph_translator import BaseFXGraphImporter
@@ -80,23 +79,6 @@ def embedding(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     return importer.block_builder.emit(relax.op.take(weight, chosen, axis=0))
 
 
-def scatter(node: fx.Node, importer: BaseFXGraphImporter, reduction: str = "update") -> relax.Var:
-    """rewrite: x.scatter(axis, i, v) -> scatter_elements(x, i, v[: i's extents])"""
-    data, axis, chosen, values = importer.retrieve_args(node)
-    emit = importer.block_builder.emit
-    extents = list(chosen.ty.shape.values)
-    if not tvm_ffi.structural_equal(chosen.ty.shape, values.ty.shape):
-        every = list(range(len(extents)))
-        values = emit(relax.op.strided_slice(values, every, [0] * len(extents), extents))
-    return emit(relax.op.scatter_elements(data, chosen, values, axis, reduction))
-
-
-def scatter_add(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
-    """rewrite: x.scatter_add(axis, i, v) -> scatter_elements(x, i, v[: i's extents], "add")"""
-    _refuse_bools(importer.env[node.args[0]])
-    return scatter(node, importer, "add")
-
-
 def grid_sample(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Var:
     """rewrite: grid_sample(x, grid[n, h, w, 2]) -> grid_sample(x, grid[n, 2, h, w])"""
     data, grid, method, padding, corners = importer.retrieve_args(node)
@@ -119,8 +101,6 @@ INDEXING = {
     "select.int": select,
     "take.default": take,
     "embedding.default": embedding,
-    "scatter.src": scatter,
-    "scatter_add.default": scatter_add,
     "grid_sampler_2d.default": grid_sample,
 }
 

@@ -56,11 +56,14 @@ def _resized(name: str, otherwise: str) -> Callable:
     def convert(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Expr:
         x, _, corners, scales = (*node.args, None, None, None)[:4]
         scales = scales if scales is not None else node.kwargs.get("scale_factors")
-        if corners or _is_plain(node, scales):
+        # TVM's weights are float32.
+        is_wide = x.meta["val"].dtype == torch.float64
+        if not is_wide and (corners or _is_plain(node, scales)):
             return getattr(importer, otherwise)(node)
 
         def resize(units: torch.Tensor, size: list[int], axis: int) -> torch.Tensor:
-            return packet.default(units, size, False, scales[axis - 2], None)
+            scale = scales[axis - 2] if scales else None
+            return packet.default(units, size, bool(corners), scale, None)
 
         return _by_matrices(Emitted(node, importer), importer.env[x], resize)
 

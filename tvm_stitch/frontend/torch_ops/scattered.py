@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+import tvm_ffi
 from torch import fx
 from tvm import relax
 from tvm.relax.frontend.torch.base_fx_graph_translator import BaseFXGraphImporter
@@ -64,6 +65,28 @@ def gather(
     return ops.gather_elements(x, ops.cast(index, "int64"), axis=dim)
 
 
+def scatter(
+    ops: Emitted,
+    x: relax.Expr,
+    dim: int,
+    index: relax.Expr,
+    src: relax.Expr,
+    reduction: str = "update",
+) -> relax.Expr:
+    """rewrite: x.scatter(axis, i, v) -> scatter_elements(x, i, v[: i's extents])"""
+    extents = list(index.ty.shape.values)
+    if not tvm_ffi.structural_equal(index.ty.shape, src.ty.shape):
+        every = list(range(len(extents)))
+        src = ops.strided_slice(src, every, [0] * len(extents), extents)
+    return ops.scatter_elements(x, ops.cast(index, "int64"), src, dim, reduction)
+
+
+def scatter_add(
+    ops: Emitted, x: relax.Expr, dim: int, index: relax.Expr, src: relax.Expr
+) -> relax.Expr:
+    return scatter_reduce(ops, x, dim, index, src, "sum")
+
+
 def scatter_reduce(
     ops: Emitted,
     x: relax.Expr,
@@ -73,26 +96,27 @@ def scatter_reduce(
     reduce: str,
     include_self: bool = True,
 ) -> relax.Expr:
-    """rewrite: x.scatter_reduce(axis, i, v, op) -> scatter_elements(x, i, v[: i's extents], op)"""
-    extents = [int(extent) for extent in index.ty.shape.values]
-    if extents != [int(extent) for extent in src.ty.shape.values]:
-        every = list(range(len(extents)))
-        src = ops.strided_slice(src, every, [0] * len(extents), extents)
-    index = ops.cast(index, "int64")
+    """rewrite: x.scatter_reduce(axis, i, v, op) -> scatter_elements(x, i, v[: i's extents], op)
+
+    Halves are reduced in float32 and rounded once, as PyTorch does.
+    """
+    if ops.dtype == "bool":
+        raise ops.refuse("it reduces bools", "reduce integers")
     if not include_self:
         x = _without_self(ops, x, dim, index, reduce)
+    wide = "float32" if ops.dtype in ("float16", "bfloat16") else ops.dtype
+    x, src = ops.cast(x, wide), ops.cast(src, wide)
     if reduce != "mean":
-        return ops.scatter_elements(x, index, src, dim, _REDUCTIONS[reduce])
-    own = [int(extent) for extent in x.ty.shape.values]
-    # In integers: of halves 256 and 1 is 256.
+        return ops.cast(scatter(ops, x, dim, index, src, _REDUCTIONS[reduce]))
+    extents, own = ([int(n) for n in of.ty.shape.values] for of in (index, x))
+    # In integers: a float32 counts to 2 ** 24.
     ones, rest = (ops.const(np.full(shape, value), "int64")
                   for shape, value in ((extents, 1), (own, int(include_self))))  # fmt: skip
-    counts = ops.scatter_elements(rest, index, ones, dim, "add")
-    total = ops.scatter_elements(x, index, src, dim, "add")
-    counts = ops.cast(ops.maximum(counts, ops.const(1, "int64")))
+    counts = ops.maximum(scatter(ops, rest, dim, index, ones, "add"), ops.const(1, "int64"))
+    total, counts = scatter(ops, x, dim, index, src, "add"), ops.cast(counts, wide)
     if not ops.known.dtype.is_floating_point:
         return ops.floor_divide(total, counts)
-    return ops.divide(total, counts)
+    return ops.cast(ops.divide(total, counts))
 
 
 def _without_self(
@@ -108,7 +132,7 @@ def _without_self(
         "amin": np.inf if floats else limits.max,
     }.get(reduce, 0)
     extents = [int(extent) for extent in index.ty.shape.values]
-    return ops.scatter_elements(x, index, ops.const(np.full(extents, start)), dim, "update")
+    return scatter(ops, x, dim, index, ops.const(np.full(extents, start)))
 
 
 def scatter_number(
@@ -166,6 +190,8 @@ SCATTERED = {
     "as_strided_scatter.default": put_into,
     "masked_scatter.default": by_name(masked_scatter),
     "gather.default": by_name(gather),
+    "scatter.src": by_name(scatter),
+    "scatter_add.default": by_name(scatter_add),
     "scatter_reduce.two": by_name(scatter_reduce),
     "scatter.reduce": by_name(scatter_reduce),
     "scatter.value_reduce": by_name(scatter_number),

@@ -38,6 +38,13 @@ def test_images_are_resized_by_the_scale_that_is_given(mode, how):
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("how", [{"size": (3, 3)}, {"scale_factor": 2},
+                                 {"size": (8, 4), "align_corners": True}])  # fmt: skip
+def test_weights_of_float64_are_float64(mode, how):
+    same(lambda x: F.interpolate(x, mode=mode, **how), IMAGE.double())
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_images_are_smoothed_before_they_are_made_smaller(mode):
     same(lambda x: F.interpolate(x, size=(3, 2), mode=mode, antialias=True), IMAGE)
 
@@ -97,6 +104,13 @@ def test_scattered_numbers_are_reduced(reduce, include):
          x, index, torch.randn(3, 5))  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int32])
+def test_more_numbers_than_a_half_counts_to_are_scattered(dtype):
+    x, ones = torch.zeros(2, dtype=dtype), torch.ones(300, dtype=dtype)
+    same(lambda a, i, v: (a.scatter_reduce(0, i, v, "mean"), a.scatter_add(0, i, v)),
+         x, torch.zeros(300).long(), ones)  # fmt: skip
+
+
 def test_parts_are_written():
     x = torch.randn(4, 5, 6)
     same(lambda a, v: torch.select_scatter(a, v, -2, 3), x, torch.randn(4, 6))
@@ -115,6 +129,13 @@ def test_bags_of_embeddings(mode, padding, last):
     same(lambda w, i, o: F.embedding_bag(i, w, o, mode=mode, padding_idx=padding,
                                          include_last_offset=last),
          weight, indices, offsets)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_bags_of_more_halves_than_a_half_counts_to(mode):
+    weight, indices = torch.randn(9, 4).bfloat16() + 1, torch.randint(0, 9, (600,))
+    same(lambda w, i, o: F.embedding_bag(i, w, o, mode=mode),
+         weight, indices, torch.tensor([0, 7]))  # fmt: skip
 
 
 @pytest.mark.parametrize("right", [False, True])
