@@ -108,22 +108,33 @@ def nearest(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Expr:
     return x
 
 
-def average(node: fx.Node, importer: BaseFXGraphImporter) -> relax.Expr:
-    """rewrite: avg_pool2d(x, k, divisor_override=d) -> avg_pool2d(x, k) * (size of k / d)"""
-    names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor")
-    given = dict(zip(names, node.args[1:], strict=False)) | node.kwargs
-    divisor = given.get("divisor", given.get("divisor_override"))
-    if divisor is None:
-        return importer._avg_pool2d(node)
-    ops = Emitted(node, importer)
-    if given.get("ceil_mode"):
-        raise ops.refuse("ceil_mode beside divisor_override", "pad the image, and leave it out")
-    kernel = given["kernel_size"]
-    kernel = [*kernel] * (2 // len(kernel))
-    padding, stride = given.get("padding", 0), given.get("stride")
-    x = importer.env[node.args[0]]
-    made = importer._avg_pool2d_impl(x, kernel, stride, padding, False, True)
-    return ops.multiply(made, ops.const(math.prod(kernel) / divisor))
+def _average(rank: int) -> Callable:
+    """Return a converter of avg_pool, whose divisor TVM's leaves out."""
+
+    def convert(
+        ops: Emitted,
+        x: relax.Expr,
+        kernel_size: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> relax.Expr:
+        """rewrite: avg_pool(x, k, divisor_override=d) -> avg_pool(x, k) * (size of k / d)"""
+        impl = getattr(ops.importer, f"_avg_pool{rank}d_impl")
+        if divisor_override is None:
+            return impl(x, kernel_size, stride, padding, ceil_mode, count_include_pad)
+        if ceil_mode:
+            remedy = "pad the image, and leave it out"
+            raise ops.refuse("ceil_mode beside divisor_override", remedy)
+        if not ops.known.dtype.is_floating_point:
+            raise ops.refuse("divisor_override of integers", "pool floating-point numbers")
+        kernel = [*kernel_size] * (rank // len(kernel_size))
+        made = impl(x, kernel, stride, padding, False, True)
+        return ops.multiply(made, ops.const(math.prod(kernel) / divisor_override))
+
+    return by_name(convert)
 
 
 def adaptive_max(ops: Emitted, x: relax.Expr, output_size: Sequence[int]) -> tuple[relax.Expr, ...]:
@@ -224,7 +235,8 @@ RESAMPLING = {
     "_upsample_bilinear2d_aa.default": _antialiased("_upsample_bilinear2d_aa"),
     "_upsample_bicubic2d_aa.default": _antialiased("_upsample_bicubic2d_aa"),
     "upsample_nearest2d.vec": nearest,
-    "avg_pool2d.default": average,
+    "avg_pool2d.default": _average(2),
+    "avg_pool3d.default": _average(3),
     "adaptive_max_pool2d.default": by_name(adaptive_max),
     "adaptive_max_pool3d.default": by_name(adaptive_max),
     "max_pool2d_with_indices.default": _largest(2),

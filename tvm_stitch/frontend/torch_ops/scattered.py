@@ -18,6 +18,10 @@ from .emitted import Emitted, by_name
 _REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max",
                "amin": "min"}  # fmt: skip
 
+_OF_BOOLS = {"sum": "amax", "add": "amax", "prod": "amin", "multiply": "amin"}
+# What elements are reduced in.
+_WIDER = {"float16": "float32", "bfloat16": "float32", "bool": "int8"}
+
 
 def _numbers(value: torch.Tensor) -> torch.Tensor:
     """Return the place of each element of a tensor, in its shape."""
@@ -98,13 +102,12 @@ def scatter_reduce(
 ) -> relax.Expr:
     """rewrite: x.scatter_reduce(axis, i, v, op) -> scatter_elements(x, i, v[: i's extents], op)
 
-    Halves are reduced in float32 and rounded once, as PyTorch does.
+    Halves are reduced in float32 and rounded once, as PyTorch does; bools added up are their or.
     """
-    if ops.dtype == "bool":
-        raise ops.refuse("it reduces bools", "reduce integers")
     if not include_self:
         x = _without_self(ops, x, dim, index, reduce)
-    wide = "float32" if ops.dtype in ("float16", "bfloat16") else ops.dtype
+    wide = _WIDER.get(ops.dtype, ops.dtype)
+    reduce = _OF_BOOLS.get(reduce, reduce) if ops.dtype == "bool" else reduce
     x, src = ops.cast(x, wide), ops.cast(src, wide)
     if reduce != "mean":
         return ops.cast(scatter(ops, x, dim, index, src, _REDUCTIONS[reduce]))
@@ -123,14 +126,14 @@ def _without_self(
     ops: Emitted, x: relax.Expr, dim: int, index: relax.Expr, reduce: str
 ) -> relax.Expr:
     """Return a tensor with what changes no reduction in the places that an index names."""
-    kind = torch.finfo if ops.known.dtype.is_floating_point else torch.iinfo
-    limits = kind(ops.known.dtype)
-    floats = ops.known.dtype.is_floating_point
-    start = {
-        "prod": 1,
-        "amax": -np.inf if floats else limits.min,
-        "amin": np.inf if floats else limits.max,
-    }.get(reduce, 0)
+    known = ops.known.dtype
+    if known.is_floating_point:
+        least, most = -np.inf, np.inf
+    elif known == torch.bool:
+        least, most = 0, 1
+    else:
+        least, most = torch.iinfo(known).min, torch.iinfo(known).max
+    start = {"prod": 1, "amax": least, "amin": most}.get(reduce, 0)
     extents = [int(extent) for extent in index.ty.shape.values]
     return scatter(ops, x, dim, index, ops.const(np.full(extents, start)))
 

@@ -23,8 +23,9 @@ _UNTOLD = ("empty", "new_empty", "rand", "randn", "bernoulli", "multinomial", "n
            "nn.functional.fractional_", "jiterator", "signal.")  # fmt: skip
 _BOUND = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 _MOST = 200  # samples that are looked at
-# Of equal numbers any place is as good, and where halves are cut PyTorch rounds on the way.
-_TIED, _CUT = ("kthvalue", "mode", "median"), ("histc", "grid_sampler", "nn.functional.grid_sample")
+# Of equal numbers any place is as good, and many halves are equal; PyTorch rounds where it cuts.
+_VAGUE_INTEGERS = ("kthvalue", "mode", "median")
+_VAGUE_HALVES = ("sort", "argsort", "msort", "histc", "grid_sampler", "nn.functional.grid_sample")
 _INTEGERS, _HALVES = ("int64", "int32", "bool"), ("float16", "bfloat16")
 _HALF_TYPES = (torch.float16, torch.bfloat16)
 
@@ -42,7 +43,7 @@ def operators() -> dict[str, Any]:
 def names(dtype: str) -> list[str]:
     """Return the operators that PyTorch has for a type on a CPU."""
     wanted = getattr(torch, dtype)
-    vague = _TIED if dtype in _INTEGERS else _CUT if dtype in _HALVES else ()
+    vague = _VAGUE_INTEGERS if dtype in _INTEGERS else _VAGUE_HALVES if dtype in _HALVES else ()
     return [
         name
         for name, op in operators().items()

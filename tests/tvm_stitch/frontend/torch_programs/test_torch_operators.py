@@ -51,6 +51,8 @@ def test_images_are_smoothed_before_they_are_made_smaller(mode):
 
 def test_windows_are_divided_by_what_is_given():
     same(lambda x: F.avg_pool2d(x, 3, 2, 1, divisor_override=2), IMAGE)
+    same(lambda x: F.avg_pool3d(x, (2, 3, 2), 2, 1, divisor_override=5), IMAGE)
+    same(lambda x: F.avg_pool3d(x, 2), IMAGE)
 
 
 @pytest.mark.parametrize("form", [(3, 2, 1, 1), (2, 2, 0, 1), (2, 1, 1, 2), ((2, 3), (1, 2), 1, 1)])
@@ -109,6 +111,15 @@ def test_more_numbers_than_a_half_counts_to_are_scattered(dtype):
     x, ones = torch.zeros(2, dtype=dtype), torch.ones(300, dtype=dtype)
     same(lambda a, i, v: (a.scatter_reduce(0, i, v, "mean"), a.scatter_add(0, i, v)),
          x, torch.zeros(300).long(), ones)  # fmt: skip
+
+
+@pytest.mark.parametrize("include", [False, True])
+def test_scattered_bools_are_reduced(include):
+    x, v, index = *torch.randint(0, 2, (2, 5)).bool(), torch.randint(0, 4, (5,))
+    for reduce in ("sum", "prod", "amax", "amin"):
+        same(lambda a, i, b, r=reduce: a.scatter_reduce(0, i, b, r, include_self=include),
+             x, index, v)  # fmt: skip
+    same(lambda a, i, b: a.scatter_add(0, i, b), x, index, v)
 
 
 def test_parts_are_written():
