@@ -151,7 +151,8 @@ def exported(module: torch.nn.Module, inputs: Sequence[object], given: str) -> E
 def decompositions() -> dict:
     """Return PyTorch's decompositions but for the operators that are imported whole."""
     table = torch.export.default_decompositions()
-    for op in RECURRENT_OPS:
+    # PyTorch's decomposition of take asks what its index is.
+    for op in (*RECURRENT_OPS, torch.ops.aten.take.default):
         table.pop(op, None)
     return table
 

@@ -69,11 +69,45 @@ def _extremum(ops: Emitted, x: relax.Expr, dim: int, keepdim: bool, kind: str) -
         return ops.cast(values, "bool"), places
     values = getattr(ops, kind)(x, dim, keepdims=keepdim)
     places = getattr(ops, f"arg{kind}")(x, dim, keepdims=keepdim)
-    if ops.known.dtype.is_floating_point:
-        nothing = ops.cast(ops.isnan(x), "int8")
-        first = ops.argmax(nothing, dim, keepdims=keepdim)
-        places = ops.where(ops.isnan(values), first, places)
-    return values, places
+    return values, _or_first_nan(ops, x, dim, keepdim, values, places)
+
+
+def _or_first_nan(
+    ops: Emitted, x: relax.Expr, dim: int, keepdim: bool, values: relax.Expr, places: relax.Expr
+) -> relax.Expr:
+    """Return places, those of NaN where they are NaN's."""
+    if not str(x.ty.dtype).startswith(("float", "bfloat")):
+        return places
+    first = ops.argmax(ops.cast(ops.isnan(x), "int8"), dim, keepdims=keepdim)
+    return ops.where(ops.isnan(values), first, places)
+
+
+def least_place(ops: Emitted, x: relax.Expr, dim: int | None, keepdim: bool) -> relax.Expr:
+    return _place(ops, x, dim, keepdim, "min")
+
+
+def largest_place(ops: Emitted, x: relax.Expr, dim: int | None, keepdim: bool) -> relax.Expr:
+    return _place(ops, x, dim, keepdim, "max")
+
+
+def _place(ops: Emitted, x: relax.Expr, dim: int | None, keepdim: bool, kind: str) -> relax.Expr:
+    if dim is not None:
+        return _extremum(ops, x, dim, keepdim, kind)[1]
+    place = _extremum(ops, ops.reshape(x, [-1]), 0, False, kind)[1]
+    return ops.reshape(place, [*ops.known.shape])
+
+
+def median_along(ops: Emitted, x: relax.Expr, dim: int, keepdim: bool) -> Pair:
+    """rewrite: median(x) -> kthvalue(x, (n + 1) // 2), NaN if any is"""
+    count = int(x.ty.shape.values[dim])
+    values, places = kth_value(ops, x, (count + 1) // 2, dim, keepdim)
+    largest = ops.max(x, dim, keepdims=keepdim)
+    places = _or_first_nan(ops, x, dim, keepdim, largest, places)
+    return ops.where(ops.isnan(largest), largest, values), places
+
+
+def median(ops: Emitted, x: relax.Expr) -> relax.Expr:
+    return median_along(ops, ops.reshape(x, [-1]), 0, False)[0]
 
 
 def kth_value(ops: Emitted, x: relax.Expr, k: int, dim: int, keepdim: bool) -> Pair:
@@ -200,6 +234,10 @@ REDUCTIONS = {
     "native_layer_norm.default": by_name(layer_norm),
     "min.dim": by_name(minimum_along),
     "max.dim": by_name(maximum_along),
+    "argmin.default": by_name(least_place),
+    "argmax.default": by_name(largest_place),
+    "median.dim": by_name(median_along),
+    "median.default": by_name(median),
     "kthvalue.default": by_name(kth_value),
     "sort.stable": by_name(sort),
     "linalg_vector_norm.default": by_name(vector_norm),

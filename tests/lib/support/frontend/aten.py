@@ -23,9 +23,11 @@ _UNTOLD = ("empty", "new_empty", "rand", "randn", "bernoulli", "multinomial", "n
            "nn.functional.fractional_", "jiterator", "signal.")  # fmt: skip
 _BOUND = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 _MOST = 200  # samples that are looked at
-# Of equal numbers any place is as good, and many halves are equal; PyTorch rounds where it cuts.
-_VAGUE_INTEGERS = ("kthvalue", "mode", "median")
-_VAGUE_HALVES = ("sort", "argsort", "msort", "histc", "grid_sampler", "nn.functional.grid_sample")
+# Many integers, and halves, are equal, and of equal numbers any place is as good: what else these
+# make is compared. Where halves are cut into bins and pixels PyTorch rounds on the way.
+_PLACED = ("kthvalue", "mode", "median", "sort", "topk")
+_VAGUE_INTEGERS, _VAGUE_HALVES = ("argsort",), ("argsort", "histc", "grid_sampler",
+                                                "nn.functional.grid_sample")  # fmt: skip
 _INTEGERS, _HALVES = ("int64", "int32", "bool"), ("float16", "bfloat16")
 _HALF_TYPES = (torch.float16, torch.bfloat16)
 
@@ -76,8 +78,15 @@ def calls(name: str, dtype: str, seed: int, count: int) -> Iterator[Call]:
     samples = op.sample_inputs("cpu", getattr(torch, dtype))
     drawn = list(itertools.islice(samples, _MOST))
     random.Random(seed).shuffle(drawn)
+    is_placed = dtype in (*_INTEGERS, *_HALVES) and name in _PLACED
     for sample in drawn[:count]:
-        yield Call(op.op, ((sample.input, *sample.args), sample.kwargs))
+        called = functools.partial(_values, op.op) if is_placed else op.op
+        yield Call(called, ((sample.input, *sample.args), sample.kwargs))
+
+
+def _values(op: Any, *args: object, **kwargs: object) -> torch.Tensor:
+    made = op(*args, **kwargs)
+    return made if isinstance(made, torch.Tensor) else made[0]
 
 
 def wrong(call: Call) -> tuple[str, bool]:

@@ -82,6 +82,20 @@ def test_the_least_of_numbers_and_of_nan(dim, keepdim):
     same(lambda y: (torch.min(y, dim, keepdim), torch.max(y, dim, keepdim)), x)
 
 
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_places_and_medians_of_nan(dtype, keepdim):
+    x = torch.randn(5, 6, dtype=dtype)
+    x[1, 2], x[1, 4], x[3, 0], x[4, 1] = math.nan, math.nan, math.nan, math.inf
+    same(lambda y: (y.argmax(1, keepdim), y.argmin(0, keepdim), y.median(1, keepdim).values), x)
+    same(lambda y: (y.argmax(keepdim=keepdim), y[2].argmin(), y.median(), y[2].median()), x)
+    same(lambda y: y[::2].median(1, keepdim), x)
+
+
+def test_an_element_is_taken_by_a_number():
+    same(lambda x, i: (x.take(i), x[0].take(i)), torch.randn(1, 1), torch.tensor(0))
+
+
 def test_moments():
     x = torch.randn(3, 4, 5) + 100
     same(lambda y: torch.var_mean(y, (0, -1), correction=0), x)
