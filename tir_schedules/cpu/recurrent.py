@@ -25,7 +25,9 @@ from .plan.kernel_plan import Plan
 from .plan.record import decisions_of
 
 # The gates' products of a step have tiles in common: in one phase no gate goes through a barrier.
-_FORMS = (USUAL, Form(cut=TOGETHER, products_meet=False))
+# Of equal estimates the first wins: vector loops load a gate's weights for each row, which the
+# evaluator does not see and register tiles do once for all.
+_FORMS = (Form(cut=TOGETHER, products_meet=False), USUAL)
 
 
 def recurrent(step: tirx.PrimFunc, recurrence: Recurrence, device: CpuDevice) -> LoopKernel | str:

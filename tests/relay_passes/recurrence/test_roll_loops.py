@@ -159,6 +159,12 @@ def test_small_steps_are_on_one_thread():
     assert "T.parallel" not in loops_of(layer("RNN", 5, 1, 8, 1)[0], 2)
 
 
+def test_gates_load_their_weights_once_for_all_rows_on_one_thread():
+    pages = tvm_stitch.plans(layer("LSTM", 5, 8, 128, 1)[0], threads=1)
+    (page,) = (page for name, page in pages.items() if name.startswith("loop_5"))
+    assert page.count("register tile of packed_matmul") == 4, page
+
+
 @pytest.mark.parametrize(("rows", "hidden", "order"), [
     (8, 128, "no thread waits for another"), (1, 512, "threads wait for each other"),
     (1, 8, "no thread waits for another"),
