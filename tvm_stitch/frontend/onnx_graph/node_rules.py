@@ -60,6 +60,11 @@ VARIADIC = {
     and schema.inputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
 }
 AGAIN = "export the model again"
+# Of every operator that has them; checked of others too, as inference passes by what it can't know.
+KINDS = {
+    "axes": onnx.AttributeProto.INTS,
+    **dict.fromkeys(("axis", "batch_dims", "num_outputs"), onnx.AttributeProto.INT),
+}
 
 
 def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
@@ -68,6 +73,10 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
         return
     if "" in node.input[VARIADIC.get(node.op_type, len(node.input)) :]:
         raise StitchError(given, "one of its inputs has no name", AGAIN)
+    for attribute in node.attribute:
+        if attribute.type != (kind := KINDS.get(attribute.name, attribute.type)):
+            wanted = onnx.AttributeProto.AttributeType.Name(kind)
+            raise StitchError(given, f"attribute {attribute.name!r} is not {wanted}", AGAIN)
     for position in LISTS.get(node.op_type, ()):
         known = graph.type_of(node.input[position]) if has_input(node, position) else None
         if known is not None and known.shape is not None and len(known.shape) > 1:
