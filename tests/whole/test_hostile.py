@@ -16,7 +16,7 @@ from tvm_stitch.frontend import import_model
 HUGE = 1 << 40
 
 
-@pytest.mark.parametrize("number", [*range(16), 535233068, 3584836366, 4267855111])
+@pytest.mark.parametrize("number", [*range(16), 535233068, 3208589594, 3584836366, 4267855111])
 def test_a_damaged_model_compiles_or_is_refused_in_one_line(number):
     assert outcome(number)
 

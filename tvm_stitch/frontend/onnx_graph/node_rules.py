@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import onnx
 
 from tvm_stitch.errors import StitchError
@@ -60,9 +62,13 @@ VARIADIC = {
     and schema.inputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic
 }
 AGAIN = "export the model again"
+# ONNX's inference does not end at a point that is no ellipsis.
+_TERM = r"[A-Za-z ]*(?:\.\.\.[A-Za-z ]*)?"
+_EQUATION = re.compile(f"{_TERM}(?:,{_TERM})*(?:->{_TERM})?")
 # Of every operator that has them; checked of others too, as inference passes by what it can't know.
 KINDS = {
     "axes": onnx.AttributeProto.INTS,
+    "equation": onnx.AttributeProto.STRING,
     **dict.fromkeys(("axis", "batch_dims", "num_outputs"), onnx.AttributeProto.INT),
 }
 
@@ -83,6 +89,10 @@ def check_node(graph: Graph, node: onnx.NodeProto, given: str) -> None:
             rule = f"input {position} has {len(known.shape)} axes and is no list of numbers"
             raise StitchError(given, rule, AGAIN)
     attrs, diagonal = attributes(node), graph.constant(node, 1)
+    equation = attrs.get("equation", b"").decode() if node.op_type == "Einsum" else ""
+    if not _EQUATION.fullmatch(equation):
+        rule = f"equation {equation!r} has more than letters, '...', ',' and '->'"
+        raise StitchError(given, rule, AGAIN)
     if (
         node.op_type == "Trilu"
         and diagonal is not None
