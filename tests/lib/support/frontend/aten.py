@@ -26,8 +26,8 @@ _MOST = 200  # samples that are looked at
 # Many integers, and halves, are equal, and of equal numbers any place is as good: what else these
 # make is compared. Where halves are cut into bins and pixels PyTorch rounds on the way.
 _PLACED = ("kthvalue", "mode", "median", "sort", "topk")
-_VAGUE_INTEGERS, _VAGUE_HALVES = ("argsort",), ("argsort", "histc", "grid_sampler",
-                                                "nn.functional.grid_sample")  # fmt: skip
+_VAGUE_INTEGERS = ("argsort",)
+_VAGUE_HALVES = ("argsort", "histc", "grid_sampler", "nn.functional.grid_sample")
 _INTEGERS, _HALVES = ("int64", "int32", "bool"), ("float16", "bfloat16")
 _HALF_TYPES = (torch.float16, torch.bfloat16)
 
