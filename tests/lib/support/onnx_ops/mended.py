@@ -22,6 +22,16 @@ class LRN(OpRun):
         return ((x / scale**beta).astype(x.dtype),)
 
 
+class HardSwish(OpRun):
+    """The evaluator's slope is a sixth in float32, and -3 of float64 not quite 0 (onnx 1.23)."""
+
+    op_domain = ""
+
+    def _run(self, x):
+        gate = np.clip(x.astype(np.float64) / 6 + 0.5, 0, 1)
+        return ((x * gate).astype(x.dtype),)
+
+
 class LpNormalization(OpRun):
     """The evaluator adds numbers up, not their absolute values (onnx 1.23)."""
 
@@ -52,4 +62,4 @@ class Slice(OpRun):
         return (x,)
 
 
-MENDED = [LRN, LpNormalization, Slice]
+MENDED = [HardSwish, LRN, LpNormalization, Slice]
