@@ -3,7 +3,7 @@
     python scripts/check_pythons.py             # what depends on Python or NumPy most, as CI does
     python scripts/check_pythons.py --whole     # the whole suite
 
-Each goes into a virtual environment of its own, without PyTorch, which has a CPU build for some
+Each has a virtual environment of its own, without PyTorch, which has a CPU build for some
 Pythons only: the tests that need it skip themselves. Exits with 1 if a test fails or no such
 Python is installed; one that is missing is named.
 """
@@ -16,7 +16,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +35,12 @@ def main() -> int:
     args = _arguments()
     versions = [f"3.{minor}" for minor in range(OLDEST, NEWEST + 1)]
     found = {version: path for version in versions if (path := find_python(version)) is not None}
-    failed = [version for version in ends(list(found)) if not _passes(found[version], args.whole)]
+    with tempfile.TemporaryDirectory() as folder:
+        environments = {version: Path(folder) / version for version in ends(list(found))}
+        _install({found[version]: path for version, path in environments.items()}, Path(folder))
+        failed = [
+            version for version, path in environments.items() if not _passes(path, args.whole)
+        ]
     for version in {versions[0], versions[-1]} - set(found):
         print(f"Python {version}: not installed")
     for version in ends(list(found)):
@@ -66,18 +72,28 @@ def find_python(version: str) -> Path | None:
     return None
 
 
-def _passes(python: Path, whole: bool) -> bool:
-    """Install the package for an interpreter, in a folder that goes, and run the tests there."""
-    tests = [] if whole else [f"tests/{name}.py" for name in TESTS]
-    with tempfile.TemporaryDirectory() as folder:
-        environment = Path(folder) / "environment"
+def _install(environments: Mapping[Path, Path], folder: Path) -> None:
+    """Make an environment for each interpreter, side by side: each takes one core."""
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, ROOT]
+    subprocess.run(build, check=True)
+    (wheel,) = folder.glob("*.whl")
+
+    def install(python: Path) -> None:
+        environment = environments[python]
         subprocess.run([python, "-m", "venv", environment], check=True)
-        bin_ = environment / "bin"
-        install = [bin_ / "pip", "install", "--quiet", f"{ROOT}[test-core]"]
-        subprocess.run(install, check=True)
-        path = {"PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"}
-        run = [bin_ / "pytest", "-n", "2", "-p", "no:cacheprovider", *tests]
-        return not subprocess.run(run, cwd=ROOT, env=os.environ | path, check=False).returncode
+        pip = [environment / "bin/pip", "install", "--quiet", f"{wheel}[test-core]"]
+        subprocess.run(pip, check=True)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(install, environments))
+
+
+def _passes(environment: Path, whole: bool) -> bool:
+    """Return whether the tests pass in an environment."""
+    tests = [] if whole else [f"tests/{name}.py" for name in TESTS]
+    path = {"PATH": f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    run = [environment / "bin/pytest", "-n", "2", "-p", "no:cacheprovider", *tests]
+    return not subprocess.run(run, cwd=ROOT, env=os.environ | path, check=False).returncode
 
 
 def _arguments() -> argparse.Namespace:

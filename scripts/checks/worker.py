@@ -38,6 +38,7 @@ SECTIONS = {
     "compiled": "compiled_section",
     "operators": "operators_section",
     "aten": "aten_section",
+    "suite": "suite_section",
     "gpu": "gpu_section",
     "gpu_decisions": "gpu_decisions_section",
 }

@@ -47,6 +47,7 @@ def ran(tmp_path_factory):
     return calls, json.loads((folder / "out.json").read_text())["steps"], folder / "out.md"
 
 
+@pytest.mark.long
 def test_every_kind_of_step_runs(ran):
     (first, _), found, _ = ran
     assert not first.returncode, first.stderr
@@ -55,11 +56,13 @@ def test_every_kind_of_step_runs(ran):
     assert "4 of 4 steps, 0 wrong" in first.stdout
 
 
+@pytest.mark.long
 def test_numbers_are_right(ran):
     numbers = ran[1]["numbers/softmax/float32"]
     assert numbers["of_bound"] <= 1 and numbers["launches"] == [1]
 
 
+@pytest.mark.long
 def test_peers_are_timed_beside_a_copy(ran):
     peers = {each["peer"]: each for each in ran[1]["row/softmax/float32"]["peers"]}
     assert list(peers) == ["stitch", "copy-gpu", "tvm"]
@@ -67,18 +70,21 @@ def test_peers_are_timed_beside_a_copy(ran):
     assert peers["tvm"]["apart"] < 1e-5
 
 
+@pytest.mark.long
 def test_tools_watch_a_model_that_was_built_before(ran):
     traffic = ran[1]["traffic/softmax/float32"]
     assert (traffic["read_bytes"], traffic["written_bytes"], traffic["kernels"]) == (1280, 128, 2)
     assert ran[1]["racecheck/softmax/float32"]["told"] == "ERROR SUMMARY: 0 errors"
 
 
+@pytest.mark.long
 def test_a_second_run_goes_on_where_the_first_ended(ran):
     (_, second), _, _ = ran
     assert not second.returncode and "4 of 4 steps" in second.stdout
     assert not second.stderr  # a line a step that is run
 
 
+@pytest.mark.long
 def test_the_tables_have_all_of_it(ran):
     text = ran[2].read_text()
     assert "| softmax/float32 | 1 | 1 | - |" in text

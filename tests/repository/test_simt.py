@@ -56,6 +56,7 @@ def is_right(made: Simulated, columns: int, seed: int) -> bool:
     return np.allclose(out, x / x.sum(1, dtype="float64", keepdims=True), rtol=1e-5)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     ("columns", "threads"), [(2, 32), (31, 32), (33, 64), (250, 128), (999, 256)]
 )

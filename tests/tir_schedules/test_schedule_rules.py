@@ -113,6 +113,7 @@ REPEATED = [
 ]
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in REPEATED])
 def test_bits_do_not_depend_on_the_run_or_the_number_of_threads(case):
     model = case.model()

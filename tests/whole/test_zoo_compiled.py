@@ -34,6 +34,7 @@ def test_a_small_model_gives_what_onnx_runtime_gives(name):
         assert error < BOUND * np.abs(expected).max()
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("name", WHOLE)
 def test_decisions_for_a_model_of_full_size_are_legal(name):
     """Those that are not end the test, as all tests: support/illegal_defaults."""

@@ -118,6 +118,7 @@ def test_planning_again_finds_nothing():
     assert PlanMemory()(made)["main"].script() == made["main"].script()
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("name", ["mobilenetv2", "bert"])
 def test_a_model_takes_no_more_than_what_is_alive_and_runs_again(name):
     model = sc.zoo.model(name, **sc.zoo.SMALL[name])

@@ -28,6 +28,7 @@ def close(got, want) -> None:
         assert (error <= 1e-5 * (np.abs(other) + np.abs(other).max())).all()
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("case", recurrent.CASES, ids=lambda case: case.id)
 def test_a_loop_computes_what_onnx_says(case):
     model = case.model()
@@ -64,6 +65,7 @@ def layer(op: str, steps: int, batch: int, hidden: int, directions: int, dtype=n
     return model, {"x": rng.standard_normal((steps, batch, depth)).astype(dtype)}
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize(
     ("threads", "sizes"),
@@ -93,6 +95,7 @@ def test_steps_are_no_kernels_of_their_own(op):
     assert few.kernels == many.kernels <= 4
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize("threads", [3, 8])
 def test_bits_do_not_depend_on_threads(op, threads):

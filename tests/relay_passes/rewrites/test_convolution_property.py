@@ -38,6 +38,7 @@ def test_transposed_convolutions_are_right(model):
     checked(model)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     ("channels", "lines", "groups", "transposed"),
     [

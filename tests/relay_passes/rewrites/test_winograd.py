@@ -85,6 +85,7 @@ def direct(x: np.ndarray, weight: np.ndarray, at: Window) -> np.ndarray:
     return np.einsum("nhwcij,ocij->nhwo", windows, weight.astype("f8"), optimize=True)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("by", [TWO, FOUR], ids=["two", "four"])
 @pytest.mark.parametrize(
     ("batch", "tiles", "channels", "pads"),
@@ -142,6 +143,7 @@ def guarded() -> tuple[onnx.ModelProto, sc.Compiled]:
     return model, sc.compiled(model, 2)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     ("batch", "channels", "size"),
     [

@@ -48,6 +48,7 @@ def legal(func: tirx.PrimFunc) -> list[Decisions]:
     return [Decisions((way,)) for way in ways if not isinstance(build_phase(space, way, H200), str)]
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("case", [*SUBGRAPHS, None], ids=lambda case: case.id if case else "turned")
 def test_other_decisions_are_right_too(case):
     func = a_kernel(case)

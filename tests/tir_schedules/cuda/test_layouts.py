@@ -57,6 +57,7 @@ def channel_sums(n: int, c: int, m: int) -> tirx.PrimFunc:
     return te.create_prim_func([x, te.compute((c,), lambda j: te.sum(x[i, j, k], [i, k]), "s")])
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     ("made", "shape", "launches"),
     [

@@ -276,6 +276,7 @@ def nets(torch):
     }  # fmt: skip
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(
     "name",
     ["conv", "conv-without-bias", "conv1d", "conv3d", "depthwise", "grouped", "transposed",

@@ -36,6 +36,7 @@ def test_a_head_asks_for_the_rows_and_keys_of_the_next(inside):
         assert len(fetched[name, head]) < 1.5 * len(wanted)
 
 
+@pytest.mark.long
 def test_tiles_of_some_rows_ask_for_the_next_ones_and_share_out_the_next_head():
     heads, rows, size = 8, 448, 64
     func = weighted(heads, rows, size, turned=False)

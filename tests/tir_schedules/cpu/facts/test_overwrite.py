@@ -303,6 +303,7 @@ def kernels(model, device) -> list[tirx.PrimFunc]:
     return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     ("name", "layers", "image", "is_split"),
     [("resnet50", 2, 48, False), ("mobilenetv2", 6, 64, True), ("vit", 1, 32, True)],

@@ -60,6 +60,7 @@ def kernel_of(model: onnx.ModelProto) -> tirx.PrimFunc:
     return found
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("groups", [1, 16])
 @pytest.mark.parametrize("strides", [(1, 1), (2, 3)])
 @pytest.mark.parametrize(
@@ -120,6 +121,7 @@ def test_code_does_not_grow_with_the_border():
     assert max(sizes) < 1.5 * min(sizes)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("strides", [(1, 1), (1, 3)])
 @pytest.mark.parametrize("dilation", [20, 45, 100])
 def test_wide_borders_are_right(dilation, strides):
@@ -138,6 +140,7 @@ def exact(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> np.ndarray:
     return y
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("special", SPECIAL, ids=str)
 @pytest.mark.parametrize(
     ("shape", "weight", "attributes"),

@@ -99,6 +99,7 @@ def test_each_knob_changes_what_is_emitted():
     assert not left
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("seed", Random(0).sample(range(1 << 16), 16))
 def test_random_decisions_are_right(seed):
     found, _ = decision_case.wrong(seed)

@@ -30,6 +30,7 @@ def test_selu_and_elu_are_scaled(axis):
     same(lambda y: torch.ops.aten.elu(y, 1.5, 2.0, 0.5), x)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize("how", [{"scale_factor": 1.7}, {"scale_factor": (0.6, 2.0)},
                                  {"size": (7, 8)}, {"size": (3, 14)}])  # fmt: skip
@@ -56,6 +57,7 @@ def test_windows_are_divided_by_what_is_given():
     same(lambda x: F.avg_pool3d(x, 2), IMAGE)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("form", [(3, 2, 1, 1), (2, 2, 0, 1), (2, 1, 1, 2), ((2, 3), (1, 2), 1, 1)])
 @pytest.mark.parametrize("ceil", [False, True])
 def test_places_of_the_largest_of_windows(form, ceil):

@@ -143,6 +143,7 @@ def test_a_budget_ends_it(log, path):
     assert len(crew.batches) == 1 and session.measured == {"one"}
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_that_a_log_has_chosen_is_taken(log, path, form):
     ((op, forms),) = asked(path).items()

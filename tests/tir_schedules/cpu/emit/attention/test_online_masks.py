@@ -181,6 +181,7 @@ def test_a_key_whose_weight_is_the_least_number_is_seen(dtype, low):
     np.testing.assert_array_equal(skipping, whole)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("form", ["where", "added"])
 @pytest.mark.parametrize(
     ("low", "keys", "left"),
