@@ -14,7 +14,7 @@ from relay_passes.policy import POLICY
 from support import explorer_graphs as eg
 
 SEARCH = POLICY.fusion.search
-SMALL = 200  # graphs whose optimum is found by brute force
+SMALL = 120  # graphs whose optimum is found by brute force
 GRAPHS = {"chain": eg.chain, "wide": eg.wide, "blocks": eg.blocks, "dense": eg.dense}
 
 

@@ -34,7 +34,7 @@ def attention(
     return g
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     sizes=st.tuples(
         st.integers(1, 3),

@@ -79,7 +79,7 @@ def test_projections_of_one_tensor_are_one_kernel_without_barriers():
     checked(model)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     rows=st.integers(1, 150),
     depth=st.integers(1, 200),
@@ -134,6 +134,7 @@ def test_results_are_made_no_earlier_than_a_cache_would_hold_them():
     assert max(readers_of_the_memory(layers_that_read_one_memory(4, 768))) == 1
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("kind", ["layer", "softmax"])
 @pytest.mark.parametrize("rows", [(128,), (2, 67)])
 def test_a_normalisation_behind_a_product_is_one_kernel(rows, kind):
@@ -168,7 +169,7 @@ def test_rows_that_fit_tiles_enough_stay_in_them():
     assert len(plan.phases) == 1 and not plan.workspace
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     rows=st.lists(st.integers(1, 130), min_size=1, max_size=2),
     depth=st.integers(1, 130),
@@ -234,7 +235,7 @@ def test_an_operand_in_ragged_pieces_is_not_turned_in_blocks():
     checked(model)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     batch=st.integers(1, 5),
     rows=st.integers(1, 140),
@@ -264,6 +265,7 @@ def test_ops_before_a_product_are_in_its_kernel(kind, sizes):
     checked(behind(kind, *sizes))
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("kind", ["Tanh", "Softmax"])
 @pytest.mark.parametrize("sizes", [(128, 256, 256), (97, 131, 100), (1, 512, 1024), (300, 7, 300)])
 def test_ops_before_a_product_may_be_read_elsewhere(kind, sizes):

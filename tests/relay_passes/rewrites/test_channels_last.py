@@ -184,7 +184,7 @@ def graphs(draw: st.DrawFn) -> onnx.ModelProto:
     return g.model()
 
 
-@settings(max_examples=14, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(graphs())
 def test_random_image_graphs_are_right(model):
     checked(model, 2e-5)

@@ -30,7 +30,7 @@ def models(draw: st.DrawFn) -> onnx.ModelProto:
     return convolution((depth, outs), lines, 1, transposed, batch, behind)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=6, deadline=None, derandomize=True)
 @given(models())
 def test_convolutions_to_a_few_channels_are_right(model):
     checked(model)

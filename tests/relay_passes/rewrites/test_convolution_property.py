@@ -26,13 +26,13 @@ def models(draw: st.DrawFn, transposed: bool) -> onnx.ModelProto:
     return convolution((depth, outs), lines, groups, transposed, **options)
 
 
-@settings(max_examples=14, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(models(transposed=False))
 def test_convolutions_are_right(model):
     checked(model)
 
 
-@settings(max_examples=14, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(models(transposed=True))
 def test_transposed_convolutions_are_right(model):
     checked(model)

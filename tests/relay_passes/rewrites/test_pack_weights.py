@@ -30,7 +30,7 @@ def packed(kernels: set[str]) -> list[str]:
     return [name for name in kernels if "packed" in name or "convolve" in name]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     rows=st.lists(st.integers(1, 40), min_size=1, max_size=3),
     depth=st.integers(1, 300),
@@ -40,7 +40,7 @@ def test_products_with_weights_of_any_shape_are_right(rows, depth, columns):
     checked(product(tuple(rows), depth, columns).model())
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     rows=st.integers(1, 60),
     depth=st.integers(1, 100),
@@ -186,7 +186,7 @@ def convolutions(draw: st.DrawFn) -> onnx.ModelProto:
     return g.model()
 
 
-@settings(max_examples=14, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(convolutions())
 def test_convolutions_of_any_window_are_right(model):
     checked(model)

@@ -53,7 +53,7 @@ def test_pointwise_convolutions_are_right(image, stride):
     checked(convolution(image, 24, stride).model())
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     batch=st.integers(1, 3),
     depth=st.integers(1, 70),

@@ -222,6 +222,7 @@ def lone(builder: relax.BlockBuilder, x: relax.Expr, weight: relax.Expr) -> rela
     return builder.emit(relax.op.nn.conv2d(x, weight, padding=1, **layout))
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("constant", [True, False], ids=["constant", "parameter"])
 def test_in_a_pipeline_a_weight_is_transformed_at_once_or_by_each_run(constant):
     x, weight = relax_models.arrays((1, 32, 32, 64), (64, 64, 3, 3))

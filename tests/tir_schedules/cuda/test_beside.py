@@ -47,6 +47,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("made", CASES)
 def test_parts_run_in_one_launch_and_are_right(made):
     gpu = planned(made())

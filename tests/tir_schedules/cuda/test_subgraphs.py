@@ -24,6 +24,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_subgraph_is_one_kernel_that_is_right(case):
     (func,) = fused(case.model())

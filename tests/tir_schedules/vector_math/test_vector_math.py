@@ -150,6 +150,7 @@ def test_float64_calls_stay(name):
     assert tvm_ffi.structural_equal(lower(call), call)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("keep", "reference"), [(nan_max, np.maximum), (nan_min, np.minimum)])

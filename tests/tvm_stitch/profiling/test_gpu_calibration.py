@@ -31,6 +31,7 @@ def computed():
     return answers("support.simt.machine.measured")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
@@ -42,6 +43,7 @@ def test_a_kernel_does_what_its_steps_say(computed, name):
     assert computed[name] <= 1e-5
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.skipif(toolkit() is None, reason="nvcc's wheels are not installed (issue 26)")
 @pytest.mark.parametrize(
     ("kernel", "opcode", "least"),

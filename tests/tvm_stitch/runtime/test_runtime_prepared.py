@@ -136,6 +136,7 @@ def test_a_model_that_is_dropped_gives_its_prepared_weights_back(tmp_path):
     assert np.array_equal(tvm_stitch.load(tmp_path / "m.so").run(inputs)["y"], first)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     ("change", "message"),
     [

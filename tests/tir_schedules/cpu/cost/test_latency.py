@@ -136,6 +136,7 @@ def test_rows_as_short_as_the_lanes_pay_for_folding():
     assert short.compute - long.compute == pytest.approx((4096 - 256) * PROFILE.fold_ns)
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("name", list(zoo.SUBGRAPHS))
 def test_every_plan_of_the_zoo_has_a_time(name):
     plans = []

@@ -63,6 +63,7 @@ def test_rows_of_a_window_share_its_lines_and_read_them_in_lanes(lines):
     assert_right(image)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("groups", [32, 96])
 @pytest.mark.parametrize(
     ("kernel", "stride", "multiplier"),

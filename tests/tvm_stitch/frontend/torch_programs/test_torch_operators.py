@@ -106,6 +106,7 @@ def test_moments():
     same(lambda y: torch.ops.aten.native_layer_norm(y[:1, :1, :1], (1,), None, None, 1e-3), x)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("p", [0, 0.5, 1, 2, 3, math.inf, -math.inf])
 def test_norms_of_differences(p):
     x, y = torch.randn(4, 6), torch.randn(5, 6)
@@ -114,6 +115,7 @@ def test_norms_of_differences(p):
         same(lambda a, b: (torch.cdist(a, b, p), F.pdist(a, p)), x, y)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("include", [False, True])
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
 def test_scattered_numbers_are_reduced(reduce, include):
@@ -147,6 +149,7 @@ def test_parts_are_written():
     same(lambda a: torch.narrow_copy(a, 1, 2, 2), x)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 @pytest.mark.parametrize("padding", [None, 2])
 @pytest.mark.parametrize("last", [False, True])
@@ -178,6 +181,7 @@ def test_tensors_of_no_elements():
     same(lambda x: (x.isfinite(), x @ x.mT, x.cumsum(1), x.long() + 1), torch.randn(2, 0, 3))
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("name", ["softmax", "cumsum", "topk", "kthvalue", "scatter_add", "gather",
                                   "amax", "argmax", "prod", "sort", "any"])  # fmt: skip
 def test_numbers_have_an_axis(name):

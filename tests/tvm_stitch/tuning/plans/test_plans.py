@@ -181,6 +181,7 @@ def test_a_choice_is_applied_and_changes_no_result(log):
         np.testing.assert_allclose(each, want[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     "choice", ["[[0]]", "3", '[["a"]]', "[[0,0]]", "{}", "[[true]]", "[[0,99]]", "null"]
 )

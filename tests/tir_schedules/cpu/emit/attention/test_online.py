@@ -32,7 +32,7 @@ def reference(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> np.ndarr
     return y
 
 
-@settings(max_examples=7, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     rows=st.integers(19, 130),
     keys=st.integers(1024, 1500),

@@ -117,7 +117,7 @@ LAYOUTS = st.sampled_from(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     layout=LAYOUTS,
     pattern=st.sampled_from(PATTERNS),
@@ -145,7 +145,7 @@ def test_results_are_those_of_no_key_left_out(layout, pattern, low, scale, large
     np.testing.assert_array_equal(skipping.run(inputs)["y"], whole.run(inputs)["y"])
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     layout=LAYOUTS,
     pattern=st.sampled_from(PATTERNS),
