@@ -1,4 +1,4 @@
-"""PyTorch's windows and histograms as Relax."""
+"""PyTorch's windows, histograms and volumes as Relax."""
 
 from __future__ import annotations
 
@@ -77,7 +77,35 @@ def search_sorted(
     return ops.sum(ops.cast(before), -1)
 
 
+def convolution(
+    ops: Emitted,
+    x: relax.Expr,
+    weight: relax.Expr,
+    bias: relax.Expr | None,
+    transposed: bool,
+    **window: list[int] | int,
+) -> relax.Var:
+    """rewrite: convolution(volumes, w, b, transposed=True) -> conv3d_transpose(volumes, w) + b
+
+    TVM's converter has those of lines and images.
+    """
+    if not transposed or x.ty.ndim != 5:
+        return ops.importer._convolution(ops.node)
+    made = relax.op.nn.conv3d_transpose(
+        x,
+        weight,
+        strides=window["stride"],
+        padding=window["padding"],
+        output_padding=window["output_padding"],
+        dilation=window["dilation"],
+        groups=window["groups"],
+    )
+    made = ops.importer.block_builder.emit(made)
+    return made if bias is None else ops.add(made, ops.reshape(bias, [1, -1, 1, 1, 1]))
+
+
 WINDOWS = {
+    "convolution.default": by_name(convolution),
     "unfold.default": unfold,
     "histc.default": histogram,
     "searchsorted.Tensor": by_name(search_sorted),

@@ -57,6 +57,16 @@ def test_windows_are_divided_by_what_is_given():
     same(lambda x: F.avg_pool3d(x, 2), IMAGE)
 
 
+@pytest.mark.parametrize(("options", "grouped"), [
+    ({"stride": 2, "padding": 1, "output_padding": 1}, 1), ({"stride": (1, 3, 2), "groups": 2}, 2),
+    ({"dilation": (2, 1, 3), "padding": (0, 1, 2)}, 1),
+])  # fmt: skip
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_volumes_are_convolved_backwards(options, grouped, batch):
+    x, weight, bias = torch.randn(*batch, 4, 5, 3, 7), torch.randn(4, 6, 3, 2, 3), torch.randn(6)
+    same(lambda x: F.conv_transpose3d(x, weight, bias.repeat(grouped), **options), x)
+
+
 @pytest.mark.long(every=3)
 @pytest.mark.parametrize("form", [(3, 2, 1, 1), (2, 2, 0, 1), (2, 1, 1, 2), ((2, 3), (1, 2), 1, 1)])
 @pytest.mark.parametrize("ceil", [False, True])
