@@ -60,7 +60,7 @@ def test_random_plans_join_ops_and_differ_from_each_other():
     assert len(counts) > 1
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long
 @pytest.mark.parametrize("first", [0, 25])
 def test_graphs_drawn_from_seeds_give_what_numpy_gives(first):
     for seed in range(first, first + 25):

@@ -159,6 +159,7 @@ def test_tensor_cores_add_up_halves_in_float32(func):
         assert wrong(func, gpu, seed=5, orders=2) is None, str(gpu.plan)
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(
     "func", [product(256, 128, 64, "bfloat16"), product(130, 250, 64, "float16", turned=True)]
 )
@@ -216,6 +217,7 @@ def test_a_register_tile_keeps_its_results_and_shares_its_loads():
     assert made.count("LDG") == made.count("LDG", "128")
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(("k", "dtype"), [(5003, "float32"), (4099, "float16")])
 def test_a_long_sum_of_products_goes_in_ragged_parts(k, dtype):
     """Behind the end of the last part a tile of each operand has zeros."""

@@ -104,6 +104,7 @@ def test_results_are_those_of_float64(heads, rows, size, inside, seed):
     np.testing.assert_allclose(out, want, rtol=1e-5, atol=1e-5 * np.abs(want).max())
 
 
+@pytest.mark.long
 def test_a_walk_asks_for_the_next_head_a_part_with_each_step():
     func = weighted(8, 448, 64)
     plan = planned(func, replace(DEVICE, l2_bytes=3 << 18))

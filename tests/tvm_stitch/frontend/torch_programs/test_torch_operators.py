@@ -215,6 +215,7 @@ def test_what_is_random_is_refused():
 
 
 # One of each rule: scripts/check_all.py --only aten runs all operators in all types.
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("name", [
     "ldexp", "copysign", "fmax", "hypot", "heaviside", "angle", "clamp", "isclose", "logaddexp",
     "addmv", "addbmm", "index_reduce.amin", "put", "isin", "nn.functional.bilinear", "unbind_copy",

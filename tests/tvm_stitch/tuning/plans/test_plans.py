@@ -51,6 +51,7 @@ def results(subject: RegionSubject, candidates: list) -> list[list[np.ndarray]]:
     return [builder.run(calls[number], tensors) for number in range(len(candidates))]
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("seed", [None, 1, 4])
 def test_every_alternative_computes_what_the_plan_does(seed):
     model = MODEL if seed is None else random_network(Random(seed)).model()

@@ -96,6 +96,7 @@ def test_figures_that_times_were_made_of_are_found(found):
     assert any(line.startswith("region_ns takes ") for line in lines)
 
 
+@pytest.mark.long
 def test_the_same_log_gives_the_same_profile(log, found):
     assert refit(log, HERE, "command").profile == found.profile
 
