@@ -7,7 +7,7 @@ import sys
 
 from . import ROOT
 
-_MARK = "@pytest.mark.long"
+_MARK = "pytest.mark.long"
 _SHOWN = 40  # lines of what pytest prints
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import git_state
 import pytest
-from checks import ROOT, crew, loaded, record, sample
+from checks import ROOT, crew, loaded, record, sample, suite_section
 
 SCRIPT = ROOT / "scripts/check_all.py"
 
@@ -35,6 +35,14 @@ def test_the_record_says_what_ran_where(tmp_path):
     assert (run["seed"], run["ran"], run["commit"]) == (5, 3, written["commit"])
     assert "tir_schedules/cuda" in section["left_out"]
     assert not any(each.startswith("tir_schedules/cpu/emit") for each in section["left_out"])
+
+
+def test_what_is_long_for_ci_is_a_file_of_the_section_suite():
+    command = [sys.executable, "-m", "pytest", "--long", "--collect-only", "tests/repository"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    files = {line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line}
+    cases = {case for case in suite_section.cases(0) if case.startswith("tests/repository/")}
+    assert "tests/repository/test_gpu_suite.py" in files and files <= cases
 
 
 def test_an_unknown_section_is_bad_usage():
