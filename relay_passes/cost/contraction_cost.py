@@ -27,6 +27,10 @@ class ProductJudge:
         judged = self._judged(group)
         return judged.refusal, judged.ns
 
+    def refuse(self, group: Group) -> str | None:
+        """Return why products lose by one kernel of these ops, or None."""
+        return self._judged(group).refusal
+
     def between(self, parts: Sequence[Group], union: Group) -> float:
         """Return the ns by which `parts` take longer, one after the other, than each by itself.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, MutableMapping, Sequence
 
 from tir_schedules.analysis.kernel_facts import EXPENSIVE, INJECTIVE, LIGHT
 
@@ -12,12 +13,34 @@ from ..graph.op_graph import OpNode
 
 
 def absorb_epilogues(
-    anchor: OpNode, home: dict[OpNode, Group], spend: Callable[[Sequence[OpNode]], bool]
+    anchor: OpNode,
+    home: MutableMapping[OpNode, Group],
+    refuse: Callable[[Group], str | None],
+    spend: Callable[[Sequence[OpNode]], bool],
 ) -> None:
     """Give a compute-intensive op its epilogue, as far as it reaches without a cycle.
 
-    `home` has each op's group and is changed; `spend` is asked before each join of ops.
+    `home` has each op's group and is changed; `refuse` says why a group would run slower than its
+    product by itself: a change of layout may cut through the lanes of the register tile. `spend` is
+    asked before each join of ops.
     """
+    whole: MutableMapping[OpNode, Group] = ChainMap({}, home)
+    _grow(anchor, whole, _anything, _anything)
+    wins = (None, refuse(home[anchor]))
+    may = _anything if refuse(whole[anchor]) in wins else lambda union: refuse(union) in wins
+    _grow(anchor, home, may, spend)
+
+
+def _anything(_asked: object) -> bool:
+    return True
+
+
+def _grow(
+    anchor: OpNode,
+    home: MutableMapping[OpNode, Group],
+    may: Callable[[Group], bool],
+    spend: Callable[[Sequence[OpNode]], bool],
+) -> None:
     grown = True
     while grown:
         grown = False
@@ -25,9 +48,11 @@ def absorb_epilogues(
             mine, other = home[anchor], home[node]
             if len(other.nodes) > 1 or refuse_merge(mine, other, home) is not None:
                 continue
+            union = mine.union(other)
+            if not may(union):
+                continue
             if not spend([anchor, node]):
                 return
-            union = mine.union(other)
             for member in union.nodes:
                 home[member] = union
             grown = True

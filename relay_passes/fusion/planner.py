@@ -47,10 +47,10 @@ class StitchPlanner:
         joins, policy = _Joins(), self._policy
         doubt, reach = policy.join_doubt, policy.reach
         home = {n: Group([n]) for n in graph.nodes}
+        judge = ProductJudge(graph, self._device, self._products)
         for node in graph.nodes:
             if node.op_class == COMPUTE and refuse_node(node) is None:
-                absorb_epilogues(node, home, joins.spend)
-        judge = ProductJudge(graph, self._device, self._products)
+                absorb_epilogues(node, home, judge.refuse, joins.spend)
         around = [*chains(graph, reach), *siblings(graph, home, self._device.l2_bytes)]
         join_best(around, home, judge, doubt, joins.spend)
         join_best(row_epilogues(graph, home, reach), home, judge, doubt, joins.spend)
