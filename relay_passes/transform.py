@@ -10,6 +10,7 @@ from .memory.plan_memory import PlanMemory
 from .recurrence.roll_loops import RollLoops
 from .rewrites.channels_last import ChannelsLast
 from .rewrites.fold_small import FoldSmallConstants
+from .rewrites.legalize.block_scans import BlockScans
 from .rewrites.legalize.named_legalize import NamedLegalize
 from .rewrites.log_of_sums import LogOfSums
 from .rewrites.pack_weights import PackWeights
@@ -18,6 +19,7 @@ from .rewrites.sort_rows import SortRows
 from .rewrites.widen_sorts import WidenSorts
 
 __all__ = [
+    "BlockScans",
     "CaptureLaunches",
     "ChannelsLast",
     "FoldSmallConstants",

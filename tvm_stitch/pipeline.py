@@ -20,6 +20,7 @@ from relay_passes.fusion.take_apart import NOTHING, Apart, KeepAlone
 from relay_passes.graph.fusion_plan import FusionPlan
 from relay_passes.policy import POLICY, FusionPolicy
 from relay_passes.transform import (
+    BlockScans,
     CaptureLaunches,
     ChannelsLast,
     FoldSmallConstants,
@@ -171,6 +172,7 @@ def _legalize(device: Device | None = None, roll: RollLoops | None = None) -> li
         # Sorts and scans have no legalisation; left to TVM's pipeline, nothing here would see them.
         ("WidenSorts", WidenSorts()),
         ("LogOfSums", LogOfSums()),
+        ("BlockScans", BlockScans()),
         ("DispatchSampling", relax.backend.DispatchSampling()),
         ("DispatchSortScan", relax.backend.DispatchSortScan()),
         ("LegalizeOps", NamedLegalize()),

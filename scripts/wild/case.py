@@ -77,6 +77,7 @@ def answer(case: str, **options: object) -> dict:
             expected = exported.by_onnxruntime()
         as_listed = case not in CHANGED_BY_EXPORTER or _differ(expected, exported.expected)
         error = error_of_max(exported.run(model), expected)
+    left = [group.kernel for group in model.report.groups if group.fallback]
     wrong = []
     if not as_listed:
         wrong.append("it is listed as changed by its exporter and is not")
@@ -84,6 +85,8 @@ def answer(case: str, **options: object) -> dict:
         wrong.append("it is listed as failing and does not")
     if not error < BOUND:
         wrong.append(f"error of max {error:.3g}, the bound is {BOUND}")
+    if left:
+        wrong.append(f"on the fallback schedule: {', '.join(left)}")
     return {"error_of_max": error, "kernels": model.report.kernels, "wrong": wrong}
 
 

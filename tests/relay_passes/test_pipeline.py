@@ -102,7 +102,7 @@ def test_every_pass_from_import_to_executable_is_named_and_dumped_in_order(tmp_p
     assert [int(number) for number in numbers] == list(range(len(numbers)))
     wanted = [
         *("PointwiseProducts", "ChannelsLast", "PackWeights", "FoldWeights", "PrepareWeights"),
-        *("WidenSorts", "LogOfSums", "LegalizeOps", "FoldSmallConstants"),
+        *("WidenSorts", "LogOfSums", "BlockScans", "LegalizeOps", "FoldSmallConstants"),
         *("StitchOps", "FuseOps", "FuseTIR"),
         *("ApplyStitchSchedules", "OverwriteOperands", "DropAlignment", "CallTIRRewrite"),
         *("PlanMemory", "VMShapeLower"),

@@ -1,8 +1,6 @@
-"""Evaluate a small kernel point by point in Python: for constants that should never be launched."""
+"""Evaluate a kernel in NumPy, all points of a stage at once: for constants never to be launched."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 
@@ -53,38 +51,64 @@ def points(kernel: Kernel) -> int:
 
 
 def _run(stage: Stage, memory: dict[Tensor, np.ndarray]) -> None:
-    out, rule = memory[stage.out], stage.reduction
+    rule, shape = stage.reduction, tuple(a.extent for a in stage.axes)
     if rule is not None and rule.kind not in _COMBINE:
         raise NotEvaluable(rule.kind)
-    started: set[tuple[int, ...]] = set()
+    env = {axis: _counted(shape, number) for number, axis in enumerate(stage.axes)}
+    out, everywhere, place = memory[stage.out].reshape(-1), np.True_, np.zeros(shape, np.intp)
     with np.errstate(all="ignore"):
-        for point in itertools.product(*(range(a.extent) for a in stage.axes)):
-            env = dict(zip(stage.axes, point, strict=True))
-            place = tuple(int(_value(i, env, memory)) for i in stage.out_index)
-            value = _value(stage.value, env, memory)
-            if rule is not None and place in started:
-                value = _COMBINE[rule.kind](out[place], value)
-            started.add(place)
+        value = np.broadcast_to(_value(stage.value, env, memory, everywhere), shape)
+        for index, extent in zip(stage.out_index, stage.out.shape, strict=True):
+            place = place * extent + _value(index, env, memory, everywhere)
+        if rule is None:
             out[place] = value
+            return
+        found = np.full(out.shape, _neutral(rule.kind, out.dtype))
+        _COMBINE[rule.kind].at(found, place, value.astype(out.dtype))
+    out[place] = found[place]
 
 
-def _value(expr: Expr, env: dict[Axis, int], memory: dict[Tensor, np.ndarray]) -> np.generic:
+def _counted(shape: tuple[int, ...], axis: int) -> np.ndarray:
+    """Return where an axis stands at each point of the others, which it is broadcast over."""
+    return np.arange(shape[axis]).reshape([-1 if n == axis else 1 for n in range(len(shape))])
+
+
+def _neutral(kind: str, dtype: np.dtype) -> object:
+    """Return what changes nothing that it is combined with; zeros keep their sign."""
+    if kind in ("sum", "prod"):
+        return 1 if kind == "prod" else dtype.type(-0.0)
+    if dtype.kind == "f":
+        return -np.inf if kind == "max" else np.inf
+    if dtype.kind == "b":
+        return kind == "min"
+    return np.iinfo(dtype).min if kind == "max" else np.iinfo(dtype).max
+
+
+def _value(
+    expr: Expr, env: dict[Axis, np.ndarray], memory: dict[Tensor, np.ndarray], live: np.ndarray
+) -> np.ndarray:
+    """Return an expression at all points; those that are not `live` read nothing and mean nothing.
+
+    Raises: NotEvaluable.
+    """
     if isinstance(expr, Const):
-        return _dtype(expr.dtype).type(expr.value)
+        return np.asarray(expr.value).astype(_dtype(expr.dtype))
     if isinstance(expr, AxisRef):
-        return np.int64(env[expr.axis])
+        return env[expr.axis]
     if isinstance(expr, Load):
-        place = tuple(int(_value(i, env, memory)) for i in expr.index)
-        return memory[expr.tensor][_inside(place, expr.tensor)]
+        place = [_value(i, env, memory, live) for i in expr.index]
+        return memory[expr.tensor][_inside(place, expr.tensor, live)]
     assert isinstance(expr, Op)
     if expr.name in ("Select", "call:tirx.if_then_else"):
-        chosen = expr.args[1] if _value(expr.args[0], env, memory) else expr.args[2]
-        return _value(chosen, env, memory)
-    args = [_value(a, env, memory) for a in expr.args]
+        asked = _value(expr.args[0], env, memory, live).astype(bool)
+        yes = _value(expr.args[1], env, memory, live & asked)
+        no = _value(expr.args[2], env, memory, live & ~asked)
+        return np.where(asked, yes, no)
+    args = [_value(a, env, memory, live) for a in expr.args]
     return _apply(expr, args)
 
 
-def _apply(expr: Op, args: list[np.generic]) -> np.generic:
+def _apply(expr: Op, args: list[np.ndarray]) -> np.ndarray:
     if expr.name == "Cast":
         return args[0].astype(_dtype(expr.dtype))
     if expr.name == "call:tirx.reinterpret":
@@ -100,10 +124,16 @@ def _apply(expr: Op, args: list[np.generic]) -> np.generic:
     raise NotEvaluable(expr.name)
 
 
-def _inside(place: tuple[int, ...], tensor: Tensor) -> tuple[int, ...]:
-    if any(not 0 <= p < d for p, d in zip(place, tensor.shape, strict=True)):
-        raise NotEvaluable("an index is out of range")
-    return place
+def _inside(place: list[np.ndarray], tensor: Tensor, live: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return where a tensor is read. Raises: NotEvaluable if that is outside at a live point."""
+    found = []
+    for at, extent in zip(place, tensor.shape, strict=True):
+        if np.any(live & ((at < 0) | (at >= extent))):
+            raise NotEvaluable("an index is out of range")
+        found.append(np.clip(at, 0, max(extent - 1, 0)).astype(np.intp))
+    if 0 in tensor.shape and np.broadcast(*found).size:
+        raise NotEvaluable("a tensor has no elements")
+    return tuple(found)
 
 
 def _dtype(name: str) -> np.dtype:

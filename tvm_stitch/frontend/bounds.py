@@ -52,6 +52,12 @@ class _Indexed:
     def high(self) -> np.ndarray:
         return np.array(self.extents) - 1
 
+    def holds_each(self, known: np.ndarray | None) -> bool:
+        """Return whether indices in range of the longest axis are in range of their own."""
+        if len(set(self.extents)) == 1:
+            return True
+        return known is not None and bool(np.all((known >= self.low) & (known <= self.high)))
+
 
 def bound_indices(graph: Graph, given: object) -> dict[str, Bounds]:
     """Return inclusive bounds of graph inputs; add Clip-like nodes for other unproven indices.
@@ -64,7 +70,7 @@ def bound_indices(graph: Graph, given: object) -> dict[str, Bounds]:
         for indexed in _indexed(graph, node):
             name, low, high = node.input[indexed.position], indexed.low, indexed.high
             proven = tracer.require(name, int(low.min()), int(high.max()))
-            if not proven or len(set(indexed.extents)) > 1:
+            if not proven or not indexed.holds_each(graph.constants.get(name)):
                 nodes.extend(_clamp(graph, node, indexed))
         nodes.append(node)
     graph.nodes = nodes

@@ -32,7 +32,7 @@ VALUE_INPUTS = {
     "OneHot": (1, 2), "Pad": (1, 2, 3), "Range": (0, 1, 2), "Reshape": (1,), "Resize": (1, 2, 3),
     "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,), "TopK": (1,),
     "Trilu": (1,), "Unsqueeze": (1,), "Upsample": (1,), "AffineGrid": (1,), "MaxUnpool": (2,),
-    "NonMaxSuppression": (2, 3, 4), "Compress": (1,),
+    "NonMaxSuppression": (2, 3, 4), "Compress": (1,), "ScatterND": (1,), "ScatterElements": (1,),
     **{f"Reduce{kind}": (1,) for kind in ("Max", "Min", "Sum", "Mean", "Prod", "LogSumExp",
                                           "LogSum", "SumSquare", "L1", "L2")},
 }  # fmt: skip

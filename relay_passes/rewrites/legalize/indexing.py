@@ -32,14 +32,14 @@ def index_tensor(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
     Indices are broadcast as NumPy's.
     """
-    indices = _fields(call.args[1])
+    indices = fields(call.args[1])
 
     def compute(data: te.Tensor, *indices: te.Tensor) -> te.Tensor:
-        rows = _broadcast([index.shape for index in indices])
+        rows = broadcast([index.shape for index in indices])
 
         def element(*at: ir.Expr) -> ir.Expr:
             chosen = [
-                inside(index(*_along(index.shape, at[: len(rows)])), extent)
+                inside(index(*along(index.shape, at[: len(rows)])), extent)
                 for index, extent in zip(indices, data.shape, strict=False)
             ]
             return data(*chosen, *at[len(rows) :])
@@ -58,7 +58,7 @@ def scatter_elements(builder: relax.BlockBuilder, call: relax.Call) -> relax.Exp
         rows = shape[:axis] + shape[axis + 1 :]
         # Rows store apart: other axes of the result are those of the indices.
         with T.parallel(0, math.prod(rows)) as row, T.serial(0, shape[axis]) as k:
-            apart = _unravelled(row, rows)
+            apart = unravelled(row, rows)
             at = (*apart[:axis], k, *apart[axis:])
             chosen = inside(indices[at], data.ty.shape[axis])
             place = [*apart[:axis], chosen, *apart[axis:]]
@@ -75,7 +75,7 @@ def scatter_nd(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         extents = list(data.ty.shape)
         rest = extents[int(columns) :]
         with T.serial(0, math.prod(rows)) as row, T.serial(0, math.prod(rest)) as element:
-            at, slot = _unravelled(row, rows), _unravelled(element, rest)
+            at, slot = unravelled(row, rows), unravelled(element, rest)
             chosen = [inside(indices[(*at, c)], extents[c]) for c in range(int(columns))]
             _store(out, [*chosen, *slot], str(call.attrs.reduction), updates[(*at, *slot)])
 
@@ -88,20 +88,20 @@ def index_put(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     Indices and values are broadcast as NumPy's.
     """
     data, given, values = call.args
-    indices = _fields(given)
+    indices = fields(given)
 
     def fill(data: ir.Var, *others: ir.Var) -> None:
         *indices, values, out = others
-        rows = _broadcast([index.ty.shape for index in indices])
+        rows = broadcast([index.ty.shape for index in indices])
         extents = list(data.ty.shape)
         rest = extents[len(indices) :]
         with T.serial(0, math.prod(rows)) as row, T.serial(0, math.prod(rest)) as element:
-            at, slot = _unravelled(row, rows), _unravelled(element, rest)
+            at, slot = unravelled(row, rows), unravelled(element, rest)
             chosen = [
-                inside(index[_along(index.ty.shape, at)], extent)
+                inside(index[along(index.ty.shape, at)], extent)
                 for index, extent in zip(indices, extents, strict=False)
             ]
-            value = values[_along(values.ty.shape, [*at, *slot])]
+            value = values[along(values.ty.shape, [*at, *slot])]
             _store(out, [*chosen, *slot], "add" if call.attrs.accumulate else "update", value)
 
     return _scatter(builder, call, [data, *indices, values], fill)
@@ -151,7 +151,7 @@ def _built(write: Callable[..., None], *buffers: ir.Var) -> tirx.Stmt:
 def _copy(data: ir.Var, out: ir.Var) -> None:
     extents = list(out.ty.shape)
     with T.parallel(0, math.prod(extents)) as flat:
-        at = _unravelled(flat, extents)
+        at = unravelled(flat, extents)
         T.buffer_store(out, data[tuple(at)], at)
 
 
@@ -159,7 +159,7 @@ def _store(out: ir.Var, place: list[ir.Expr], reduction: str, value: ir.Expr) ->
     T.buffer_store(out, COMBINES[reduction](out[tuple(place)], value), place)
 
 
-def _unravelled(flat: ir.Expr, shape: Sequence[ir.Expr | int]) -> list[ir.Expr]:
+def unravelled(flat: ir.Expr, shape: Sequence[ir.Expr | int]) -> list[ir.Expr]:
     """Return the position along each axis of an element given by its row-major number."""
     at: list[ir.Expr] = []
     for extent in list(shape)[:0:-1]:
@@ -168,11 +168,11 @@ def _unravelled(flat: ir.Expr, shape: Sequence[ir.Expr | int]) -> list[ir.Expr]:
     return [flat, *at[::-1]] if shape else []
 
 
-def _broadcast(shapes: Sequence[Sequence[ir.Expr]]) -> list[int]:
+def broadcast(shapes: Sequence[Sequence[ir.Expr]]) -> list[int]:
     return list(np.broadcast_shapes(*([int(extent) for extent in shape] for shape in shapes)))
 
 
-def _along(shape: Sequence[ir.Expr], at: Sequence[ir.Expr]) -> tuple[ir.Expr, ...]:
+def along(shape: Sequence[ir.Expr], at: Sequence[ir.Expr]) -> tuple[ir.Expr, ...]:
     """Return where a tensor of that shape, broadcast, has what stands at a position."""
     own = at[len(at) - len(shape) :]
     zero = tirx.IntImm("int64", 0)
@@ -181,7 +181,7 @@ def _along(shape: Sequence[ir.Expr], at: Sequence[ir.Expr]) -> tuple[ir.Expr, ..
     )
 
 
-def _fields(given: relax.Expr) -> list[relax.Expr]:
+def fields(given: relax.Expr) -> list[relax.Expr]:
     if isinstance(given, relax.Tuple):
         return list(given.fields)
     return [relax.TupleGetItem(given, n) for n in range(len(given.ty.fields))]

@@ -39,7 +39,18 @@ def projection(rows: int, depth: int, heads: tuple[int, ...], turned: bool) -> o
 @pytest.mark.parametrize("turned", [False, True], ids=["reshaped", "turned"])
 @pytest.mark.parametrize(
     "heads",
-    [(4, 80), (4, 72), (8, 48), (8, 40), (4, 24), (3, 20), (5, 7), (4, 3, 80), (3, 4, 48), (2, 3, 5)],
+    [
+        (4, 80),
+        (4, 72),
+        (8, 48),
+        (8, 40),
+        (4, 24),
+        (3, 20),
+        (5, 7),
+        (4, 3, 80),
+        (3, 4, 48),
+        (2, 3, 5),
+    ],
     ids=lambda heads: "x".join(map(str, heads)),
 )
 def test_heads_of_any_width_leave_the_product_its_register_tile(heads, turned):

@@ -46,8 +46,6 @@ DECLINED = {
     "adaptive_avg_pool2d": Operator(lambda x: op.nn.adaptive_avg_pool2d(x, 5), (IMAGE,)),
     "adaptive_avg_pool3d": Operator(lambda x: op.nn.adaptive_avg_pool3d(x, 3), (IMAGE[None],)),
     "bucketize": Operator(op.bucketize, (X, np.sort(X[0]))),
-    "cumprod": Operator(lambda x: op.cumprod(x, 0), (X,)),
-    "cumsum": Operator(lambda x: op.cumsum(x, 0), (X,)),
     "get_valid_counts": Operator(lambda x: op.vision.get_valid_counts(x, 0.5), (BOXES,)),
     "max_pool2d_backward": Operator(
         lambda grad, x: op.grad.max_pool2d_backward(grad, x, (2, 2), (2, 2)),
@@ -62,12 +60,20 @@ DECLINED = {
         op.vision.non_max_suppression,
         (BOXES, np.array([16], "i4"), np.arange(16, dtype="i4")[None]),
     ),
-    "scatter_elements": Operator(lambda x, i, y: op.scatter_elements(x, i, y, 0), (X, PLACES, -X)),
-    "scatter_nd": Operator(op.scatter_nd, (X, IDS[:, None].copy(), -X)),
+    "scatter_elements": Operator(
+        lambda x, i, y: op.scatter_elements(x, i, y, 0, "max"), (X, PLACES, -X)
+    ),
+    "scatter_nd": Operator(
+        lambda x, i, y: op.scatter_nd(x, i, y, "min"), (X, IDS[:, None].copy(), -X)
+    ),
     "take_backward": Operator(lambda g, x, i: op.grad.take_backward(g, x, i, 0), (-X, X, IDS)),
 }
 # What torch.export and Relax bring that no ONNX operator of the frontend's tests becomes.
 TAKEN = {
+    "cumprod": Operator(lambda x: op.cumprod(x, 0), (X,)),
+    "cumsum": Operator(lambda x: op.cumsum(x, 0), (X,)),
+    "scatter_elements": Operator(lambda x, i, y: op.scatter_elements(x, i, y, 0), (X, PLACES, -X)),
+    "scatter_nd": Operator(op.scatter_nd, (X, IDS[:, None].copy(), -X)),
     "argsort": Operator(lambda x: op.argsort(x, 1), (X,)),
     "sort": Operator(lambda x: op.sort(x, 1), (X,)),
     "topk": Operator(lambda x: op.topk(x, 5, 1, "both", True, "int64"), (X,)),

@@ -9,7 +9,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import Sequential
 
 from relay_passes.rewrites.legalize.legalize import LEGALIZATIONS
-from relay_passes.transform import SortRows
+from relay_passes.transform import BlockScans, SortRows
 from support import ROOT
 from support.models import relax_models as rm
 from tir_schedules import ApplyStitchSchedules
@@ -23,7 +23,8 @@ ONNX = {name for _, onnx_names in _ROWS for name in re.findall(r"`(\w+)`", onnx_
 def declined(mod: IRModule) -> dict[str, str]:
     """Return the kernels of a module's operators, one each, that the template declines, and why."""
     schedule = ApplyStitchSchedules()
-    dispatch = (SortRows(), relax.backend.DispatchSampling(), relax.backend.DispatchSortScan())
+    ours = (SortRows(), BlockScans())
+    dispatch = (relax.backend.DispatchSampling(), relax.backend.DispatchSortScan())
     with rm.cpu():
-        Sequential([*dispatch, relax.transform.LegalizeOps(LEGALIZATIONS), schedule])(mod)
+        Sequential([*ours, *dispatch, relax.transform.LegalizeOps(LEGALIZATIONS), schedule])(mod)
     return schedule.declined

@@ -1,0 +1,92 @@
+"""Scatters along one axis as gathers: each element looks at the updates of its own row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import ir, relax, te, tirx
+
+from .gathered_scatters import FEW_UPDATES, MOST_COMPARED, SUMS, Bound, Compute, Scatter, shape_of
+from .indexing import COMBINES, inside
+
+
+def of_scatter_elements(call: relax.Call) -> Scatter:
+    """Return a scatter along an axis as one to any elements, each of one number."""
+    data, indices, updates = call.args
+    extents, counts = shape_of(data), shape_of(indices)
+    axis = int(call.attrs.axis) % len(extents)
+
+    def bind(tensors: Sequence[te.Tensor]) -> Bound:
+        data, indices, updates = tensors
+
+        def place(at: Sequence[ir.Expr]) -> list[ir.Expr]:
+            return [*at[:axis], inside(indices(*at), extents[axis]), *at[axis + 1 :]]
+
+        return Bound(data, place, updates)
+
+    def indices_of(known: list[np.ndarray]) -> np.ndarray:
+        points = np.indices(counts)
+        points[axis] = known[0]
+        return points.reshape(len(counts), -1).T
+
+    def unknown(scatter: Scatter) -> Compute:
+        most = max(FEW_UPDATES, MOST_COMPARED // math.prod(extents))
+        if scatter.reduction not in ("update", *SUMS) or counts[axis] > most:
+            return None
+        return lambda *tensors: _beside(scatter, scatter.bind(tensors), axis)
+
+    return Scatter(
+        str(call.attrs.reduction),
+        tuple(extents),
+        (),
+        tuple(counts),
+        (data, indices, updates),
+        (indices,),
+        indices_of,
+        bind,
+        unknown,
+    )
+
+
+def _beside(scatter: Scatter, bound: Bound, axis: int) -> te.Tensor:
+    k = te.reduce_axis((0, scatter.counts[axis]), "k")
+    extents = zip(scatter.counts, scatter.lead, strict=True)
+    short = [a for a, (own, whole) in enumerate(extents) if a != axis and own < whole]
+
+    def update_of(at: Sequence[ir.Expr], k: ir.Expr) -> list[ir.Expr]:
+        own = [tirx.min(p, scatter.counts[a] - 1) if a in short else p for a, p in enumerate(at)]
+        return [*own[:axis], k, *own[axis + 1 :]]
+
+    def hits(at: Sequence[ir.Expr], k: ir.Expr) -> ir.Expr:
+        asked = tirx.EQ(bound.indices(update_of(at, k))[axis], tirx.Cast("int64", at[axis]))
+        return tirx.all(*(at[a] < scatter.counts[a] for a in short), asked)
+
+    combine, shape = COMBINES[scatter.reduction], bound.data.shape
+    if scatter.reduction in SUMS:
+        reduce, neutral = SUMS[scatter.reduction]
+        nothing = tirx.const(neutral, bound.data.dtype)
+
+        def total(*at: tirx.Var) -> ir.Expr:
+            return reduce(
+                tirx.Select(hits(at, k), bound.updates(*update_of(at, k)), nothing), axis=k
+            )
+
+        totals = te.compute(shape, total, "totals")
+        return te.compute(shape, lambda *at: combine(bound.data(*at), totals(*at)), "scatter")
+    none = tirx.const(-1, "int32")
+    # Apart from the reduction: TVM takes a maximum of a choice into the choice.
+    found = te.compute(
+        (*shape, scatter.counts[axis]),
+        lambda *at: tirx.Select(hits(at[:-1], at[-1]), tirx.Cast("int32", at[-1]), none),
+        "found",
+    )
+    last = te.compute(shape, lambda *at: te.max(found(*at, k), axis=k), "last")
+
+    def element(*at: tirx.Var) -> ir.Expr:
+        row = last(*at)
+        update = bound.updates(*update_of(at, tirx.max(row, tirx.const(0, "int32"))))
+        return tirx.Select(row > none, update, bound.data(*at))
+
+    return te.compute(shape, element, "scatter")

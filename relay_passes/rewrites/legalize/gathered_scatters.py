@@ -1,0 +1,278 @@
+"""Scatters as gathers: each element of the result asks which update it is, if any.
+
+A scatter walks its updates one by one and stores wherever they say, which no template takes. Where
+the places are known, so is what each element becomes: one of a window, or what a table says. Where
+a few updates may go anywhere, each element looks at all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, relax, te, tirx, topi
+
+from .constants import KnownValues
+from .indexing import COMBINES, along, broadcast, fields, inside, unravelled
+
+Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
+Compute = Callable[..., te.Tensor] | None
+# Up to so many comparisons cost less than a kernel between two others does.
+MOST_COMPARED = 1 << 16
+FEW_UPDATES = 8
+MOST_IN_TABLE = 1 << 18
+SUMS = {
+    "add": (te.sum, 0),
+    "mul": (te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype)), 1),
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The tensors of a scatter: the data, the indices of each update, the updates by `counts`."""
+
+    data: te.Tensor
+    indices: Callable[[Sequence[ir.Expr]], list[ir.Expr]]
+    updates: te.Tensor
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A scatter whose updates, `counts` of them, each go to a point of the axes `lead`.
+
+    There they are as large as the axes `rest`. `columns` are the tensors of the indices, of which
+    `indices_of` makes an array (updates, axes) of known ones; `unknown` says how others are met.
+    """
+
+    reduction: str
+    lead: tuple[int, ...]
+    rest: tuple[int, ...]
+    counts: tuple[int, ...]
+    arguments: tuple[relax.Expr, ...]
+    columns: tuple[relax.Expr, ...]
+    indices_of: Callable[[list[np.ndarray]], np.ndarray]
+    bind: Callable[[Sequence[te.Tensor]], Bound]
+    unknown: Callable[[Scatter], Compute]
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.counts)
+
+
+def of_scatter_nd(call: relax.Call) -> Scatter:
+    data, indices, updates = call.args
+    extents, (*counts, columns) = shape_of(data), shape_of(indices)
+
+    def bind(tensors: Sequence[te.Tensor]) -> Bound:
+        data, indices, updates = tensors
+
+        def place(at: Sequence[ir.Expr]) -> list[ir.Expr]:
+            return [inside(indices(*at, c), extents[c]) for c in range(columns)]
+
+        return Bound(data, place, updates)
+
+    return Scatter(
+        str(call.attrs.reduction),
+        tuple(extents[:columns]),
+        tuple(extents[columns:]),
+        tuple(counts),
+        (data, indices, updates),
+        (indices,),
+        lambda known: known[0].reshape(-1, columns),
+        bind,
+        _of_unknown,
+    )
+
+
+def of_index_put(call: relax.Call) -> Scatter:
+    data, given, values = call.args
+    columns, extents = fields(given), shape_of(data)
+    counts = broadcast([shape_of(column) for column in columns])
+    rest = extents[len(columns) :]
+
+    def bind(tensors: Sequence[te.Tensor]) -> Bound:
+        data, *indices, values = tensors
+
+        def place(at: Sequence[ir.Expr]) -> list[ir.Expr]:
+            pairs = zip(indices, extents, strict=False)
+            return [inside(index(*along(index.shape, at)), extent) for index, extent in pairs]
+
+        return Bound(data, place, topi.broadcast_to(values, (*counts, *rest)))
+
+    return Scatter(
+        "add" if call.attrs.accumulate else "update",
+        tuple(extents[: len(columns)]),
+        tuple(rest),
+        tuple(counts),
+        (data, *columns, values),
+        tuple(columns),
+        lambda known: np.stack(np.broadcast_arrays(*known), axis=-1).reshape(-1, len(known)),
+        bind,
+        _of_unknown,
+    )
+
+
+def gathered(describe: Callable[[relax.Call], Scatter], otherwise: Legalizer) -> Legalizer:
+    """Return a legaliser that makes gathers of scatters where that pays."""
+
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        scatter = describe(call)
+        if 0 in (*scatter.lead, *scatter.rest, *scatter.counts):
+            return otherwise(builder, call)
+        values = KnownValues(builder)
+        known = [values(column) for column in scatter.columns]
+        compute = None
+        if all(each is not None for each in known):
+            compute, tables = _of_known(scatter, scatter.indices_of(known))
+        if compute is None:
+            compute, tables = scatter.unknown(scatter), ()
+        if compute is None:
+            return otherwise(builder, call)
+        name, arguments = call.op.name.rpartition(".")[2], (*scatter.arguments, *tables)
+        return builder.call_te(compute, *arguments, primfunc_name_hint=name)
+
+    return legalize
+
+
+def _of_known(scatter: Scatter, known: np.ndarray) -> tuple[Compute, tuple[relax.Expr, ...]]:
+    numbers = _numbers(known, scatter.lead)
+    if scatter.reduction != "update" and len(np.unique(numbers)) < len(numbers):
+        return None, ()
+    inverse = np.full(math.prod(scatter.lead), -1, "int32")
+    inverse[numbers] = np.arange(len(numbers), dtype="int32")
+    inverse = inverse.reshape(scatter.lead)
+    if (box := box_of(inverse)) is not None:
+        return lambda *tensors: _windowed(scatter, scatter.bind(tensors), box), ()
+    if inverse.size > MOST_IN_TABLE:
+        return None, ()
+
+    def look_up(*tensors: te.Tensor) -> te.Tensor:
+        *own, table = tensors
+        return _looked_up(scatter, scatter.bind(own), table)
+
+    return look_up, (relax.const(inverse),)
+
+
+def _of_unknown(scatter: Scatter) -> Compute:
+    adds = scatter.reduction in SUMS
+    if scatter.reduction != "update" and not adds:
+        return None
+    compared = math.prod(scatter.lead) * scatter.count * (math.prod(scatter.rest) if adds else 1)
+    if scatter.count > FEW_UPDATES and compared > MOST_COMPARED:
+        return None
+    form = _summed if adds else _last
+    return lambda *tensors: form(scatter, scatter.bind(tensors))
+
+
+def _numbers(known: np.ndarray, lead: Sequence[int]) -> np.ndarray:
+    """Return the row-major number of each point; indices are bounded as a scatter's are."""
+    extents = np.array(lead, "int64")
+    wide = known.astype("int64")
+    wide = np.clip(np.where(wide < 0, wide + extents, wide), 0, extents - 1)
+    return np.ravel_multi_index(tuple(wide.T), tuple(lead))
+
+
+@dataclass(frozen=True)
+class Box:
+    """The points that updates are put at, in their order: every so many from a start, each axis."""
+
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+    counts: tuple[int, ...]
+
+
+def box_of(inverse: np.ndarray) -> Box | None:
+    """Return the box that the updates fill in their order, None if they do not."""
+    put = inverse >= 0
+    axes = range(put.ndim)
+    along = [np.flatnonzero(put.any(axis=tuple(a for a in axes if a != axis))) for axis in axes]
+    steps = [int(at[1] - at[0]) if len(at) > 1 else 1 for at in along]
+    if not all(np.all(np.diff(at) == step) for at, step in zip(along, steps, strict=True)):
+        return None
+    inner = inverse[np.ix_(*along)]
+    if not np.array_equal(inner.ravel(), np.arange(put.sum())):
+        return None
+    return Box(tuple(int(at[0]) for at in along), tuple(steps), inner.shape)
+
+
+def _windowed(scatter: Scatter, bound: Bound, box: Box) -> te.Tensor:
+    updates = topi.reshape(bound.updates, (*box.counts, *scatter.rest))
+
+    def element(*at: tirx.Var) -> ir.Expr:
+        asked, own = [], list(at)
+        sides = zip(scatter.lead, box.starts, box.steps, box.counts, strict=True)
+        for axis, (extent, start, step, count) in enumerate(sides):
+            last, offset = start + step * (count - 1), at[axis] - start
+            asked += [at[axis] >= start] if start else []
+            asked += [at[axis] <= last] if last < extent - 1 else []
+            asked += [tirx.EQ(offset % step, tirx.const(0, offset.ty.dtype))] if step > 1 else []
+            own[axis] = offset // step
+        new = COMBINES[scatter.reduction](bound.data(*at), updates(*own))
+        return tirx.if_then_else(tirx.all(*asked), new, bound.data(*at)) if asked else new
+
+    return te.compute(bound.data.shape, element, "scatter")
+
+
+def _looked_up(scatter: Scatter, bound: Bound, table: te.Tensor) -> te.Tensor:
+    """Return the result where `table` says which update each point of `lead` gets, if any."""
+    zero = tirx.const(0, table.dtype)
+
+    def element(*at: tirx.Var) -> ir.Expr:
+        lead, rest = at[: len(scatter.lead)], at[len(scatter.lead) :]
+        row, old = table(*lead), bound.data(*at)
+        update = bound.updates(*unravelled(tirx.max(row, zero), scatter.counts), *rest)
+        return tirx.Select(row >= zero, COMBINES[scatter.reduction](old, update), old)
+
+    return te.compute(bound.data.shape, element, "scatter")
+
+
+def _last(scatter: Scatter, bound: Bound) -> te.Tensor:
+    """Return the result where each point gets the last of the updates that go there."""
+    hits = _hits(scatter, bound)
+    none, k = tirx.const(-1, "int32"), te.reduce_axis((0, scatter.count), "k")
+    # Apart from the reduction: TVM takes a maximum of a choice into the choice.
+    found = te.compute(
+        (*scatter.lead, scatter.count),
+        lambda *at: tirx.Select(hits(at[-1], at[:-1]), tirx.Cast("int32", at[-1]), none),
+        "found",
+    )
+    last = te.compute(scatter.lead, lambda *at: te.max(found(*at, k), axis=k), "last")
+    return _looked_up(scatter, bound, last)
+
+
+def _summed(scatter: Scatter, bound: Bound) -> te.Tensor:
+    """Return the result where each point gets all of the updates that go there."""
+    hits, (reduce, neutral) = _hits(scatter, bound), SUMS[scatter.reduction]
+    k, nothing = te.reduce_axis((0, scatter.count), "k"), tirx.const(neutral, bound.data.dtype)
+
+    def total(*at: tirx.Var) -> ir.Expr:
+        lead, rest = at[: len(scatter.lead)], at[len(scatter.lead) :]
+        update = bound.updates(*unravelled(k, scatter.counts), *rest)
+        return reduce(tirx.Select(hits(k, lead), update, nothing), axis=k)
+
+    totals = te.compute(bound.data.shape, total, "totals")
+    combine = COMBINES[scatter.reduction]
+    return te.compute(
+        bound.data.shape, lambda *at: combine(bound.data(*at), totals(*at)), "scatter"
+    )
+
+
+def _hits(scatter: Scatter, bound: Bound) -> Callable[[ir.Expr, Sequence[ir.Expr]], ir.Expr]:
+    """Return what asks whether an update, by its number, goes to a point."""
+
+    def number(at: Sequence[ir.Expr]) -> ir.Expr:
+        flat = at[0]
+        for place, extent in zip(at[1:], scatter.lead[1:], strict=True):
+            flat = flat * extent + place
+        return tirx.Cast("int32", flat)
+
+    numbers = te.compute(
+        (scatter.count,), lambda k: number(bound.indices(unravelled(k, scatter.counts))), "numbers"
+    )
+    return lambda k, lead: tirx.EQ(numbers(k), number(lead))
+
+
+def shape_of(tensor: relax.Expr) -> list[int]:
+    return [int(extent) for extent in tensor.ty.shape]
