@@ -9,6 +9,7 @@ from .memory.overwrite_operands import OverwriteOperands
 from .memory.plan_memory import PlanMemory
 from .recurrence.roll_loops import RollLoops
 from .rewrites.channels_last import ChannelsLast
+from .rewrites.einsum.products_of_einsum import ProductsOfEinsum
 from .rewrites.fold_small import FoldSmallConstants
 from .rewrites.legalize.block_scans import BlockScans
 from .rewrites.legalize.named_legalize import NamedLegalize
@@ -30,6 +31,7 @@ __all__ = [
     "PassContext",
     "PlanMemory",
     "PointwiseProducts",
+    "ProductsOfEinsum",
     "RollLoops",
     "Sequential",
     "SortRows",

@@ -30,6 +30,7 @@ from relay_passes.transform import (
     PackWeights,
     PlanMemory,
     PointwiseProducts,
+    ProductsOfEinsum,
     RollLoops,
     SortRows,
     StageTensors,
@@ -157,9 +158,9 @@ def relax_pipeline() -> Pass:
     @tvm.transform.module_pass(opt_level=0, name="tvm_stitch")
     def pipeline(mod: IRModule, _ctx: tvm.transform.PassContext) -> IRModule:
         target = Target.current(allow_none=False)
-        layout = [("", PointwiseProducts()), ("", ChannelsLast()), ("", PackWeights())]
+        layout = [ProductsOfEinsum(), PointwiseProducts(), ChannelsLast(), PackWeights()]
         fuse = _fuse("stitch", StitchOps(), ApplyStitchSchedules())
-        steps = [step for _, step in (*layout, *_legalize(), *fuse)]
+        steps = [*layout, *(step for _, step in (*_legalize(), *fuse))]
         mod = Sequential([*steps, DropAlignment()])(mod)
         return relax.get_default_pipeline(target)(mod)
 

@@ -93,8 +93,8 @@ FLOORS = {
         "cuda.tuning", "cuda",
     ],
     "relay_passes": [
-        "graph", "explorer", "cost", "rewrites", "rewrites.legalize", "fusion", "recurrence",
-        "memory", "launches",
+        "graph", "explorer", "cost", "rewrites", "rewrites.einsum", "rewrites.legalize", "fusion",
+        "recurrence", "memory", "launches",
     ],
     "tvm_stitch": [
         "reports", "runtime", "frontend.onnx_graph", "frontend.importer",

@@ -11,6 +11,7 @@ from tvm.ir import GenericConst, IRModule
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from relay_passes.rewrites.weights import static_shape
+from relay_passes.transform import ProductsOfEinsum
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.divisors import check_divisions
 from tvm_stitch.frontend.model import ImportedModel
@@ -79,10 +80,12 @@ def finish(
     check_divisions(values, given)
     bounds = bound_inputs(main, names, values, given)
     main, arrays = fold_batch_norm(main, len(names), [*weights, *lifted])
-    main, arrays = fold_weights(main, len(names), arrays)
-    main, arrays = fold_scales(main, len(names), arrays)
     main = main.without_attr("params").with_attr("num_input", len(names))
     mod = IRModule({**{v: f for v, f in mod.functions_items() if v.name_hint != "main"}})
+    mod["main"] = main
+    mod = ProductsOfEinsum()(mod)  # folding looks at products
+    main, arrays = fold_weights(mod["main"], len(names), arrays)
+    main, arrays = fold_scales(main, len(names), arrays)
     mod["main"] = main
     types = output_types(main)
     outputs = outputs or [f"output_{i}" for i in range(len(types))]

@@ -16,6 +16,7 @@ from tvm.ir import IRModule
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from relay_passes.rewrites.legalize.named_legalize import REFUSALS
+from relay_passes.transform import ProductsOfEinsum
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.importer.converters import converter_of
 from tvm_stitch.frontend.model import ImportedModel, TensorSpec
@@ -63,10 +64,11 @@ def to_relax(graph: Graph, given: object) -> ImportedModel:
     _reorder(model.graph, [renamed[name] for name in weights])
     mod, origins = _import(model, graph.opset, given)
     check_sizes(mod["main"], given)
+    mod["main"] = mod["main"].with_attr("num_input", len(graph.inputs))
+    mod = ProductsOfEinsum()(mod)  # folding looks at products
     arrays = [graph.constants[name] for name in weights]
     main, arrays = fold_weights(mod["main"], len(graph.inputs), arrays)
     main, arrays = fold_scales(main, len(graph.inputs), arrays)
-    main = main.with_attr("num_input", len(graph.inputs))
     mod["main"] = main
     # A sequence is a tuple too: of one output it would pass for several.
     made = [main.ret_ty] if len(graph.outputs) == 1 else output_types(main)

@@ -9,7 +9,7 @@ from tir_schedules.analysis.kernel_facts import summarize
 from tir_schedules.kernel_ir.evaluate import NotEvaluable, evaluate, points
 from tir_schedules.kernel_ir.stage import Kernel
 
-MOST_POINTS = 1 << 22
+MOST_POINTS = 1 << 26
 
 
 class KnownValues:

@@ -32,8 +32,9 @@ def of_scatter_elements(call: relax.Call) -> Scatter:
         return points.reshape(len(counts), -1).T
 
     def unknown(scatter: Scatter) -> Compute:
-        most = max(FEW_UPDATES, MOST_COMPARED // math.prod(extents))
-        if scatter.reduction not in ("update", *SUMS) or counts[axis] > most:
+        few = counts[axis] <= FEW_UPDATES
+        known = scatter.reduction in ("update", *SUMS)
+        if not few and not (known and counts[axis] * math.prod(extents) <= MOST_COMPARED):
             return None
         return lambda *tensors: _beside(scatter, scatter.bind(tensors), axis)
 
@@ -59,11 +60,26 @@ def _beside(scatter: Scatter, bound: Bound, axis: int) -> te.Tensor:
         own = [tirx.min(p, scatter.counts[a] - 1) if a in short else p for a, p in enumerate(at)]
         return [*own[:axis], k, *own[axis + 1 :]]
 
+    # A stage of its own: narrow places take half the lanes of wide ones to compare.
+    places = te.compute(
+        scatter.counts, lambda *at: tirx.Cast("int32", bound.indices(at)[axis]), "places"
+    )
+
     def hits(at: Sequence[ir.Expr], k: ir.Expr) -> ir.Expr:
-        asked = tirx.EQ(bound.indices(update_of(at, k))[axis], tirx.Cast("int64", at[axis]))
+        asked = tirx.EQ(places(*update_of(at, k)), tirx.Cast("int32", at[axis]))
         return tirx.all(*(at[a] < scatter.counts[a] for a in short), asked)
 
     combine, shape = COMBINES[scatter.reduction], bound.data.shape
+    if scatter.counts[axis] <= FEW_UPDATES:
+
+        def one_by_one(*at: tirx.Var) -> ir.Expr:
+            value = bound.data(*at)
+            for number in range(scatter.counts[axis]):
+                new = combine(value, bound.updates(*update_of(at, tirx.const(number))))
+                value = tirx.Select(hits(at, tirx.const(number)), new, value)
+            return value
+
+        return te.compute(shape, one_by_one, "scatter")
     if scatter.reduction in SUMS:
         reduce, neutral = SUMS[scatter.reduction]
         nothing = tirx.const(neutral, bound.data.dtype)

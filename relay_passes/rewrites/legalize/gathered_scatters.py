@@ -20,8 +20,8 @@ from .indexing import COMBINES, along, broadcast, fields, inside, unravelled
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 Compute = Callable[..., te.Tensor] | None
 # Up to so many comparisons cost less than a kernel between two others does.
-MOST_COMPARED = 1 << 16
-FEW_UPDATES = 8
+MOST_COMPARED = 1 << 14
+FEW_UPDATES = 2
 MOST_IN_TABLE = 1 << 18
 SUMS = {
     "add": (te.sum, 0),
@@ -156,14 +156,15 @@ def _of_known(scatter: Scatter, known: np.ndarray) -> tuple[Compute, tuple[relax
 
 
 def _of_unknown(scatter: Scatter) -> Compute:
-    adds = scatter.reduction in SUMS
-    if scatter.reduction != "update" and not adds:
-        return None
-    compared = math.prod(scatter.lead) * scatter.count * (math.prod(scatter.rest) if adds else 1)
-    if scatter.count > FEW_UPDATES and compared > MOST_COMPARED:
-        return None
-    form = _summed if adds else _last
-    return lambda *tensors: form(scatter, scatter.bind(tensors))
+    replaces, few = scatter.reduction == "update", scatter.count <= FEW_UPDATES
+    compared = math.prod(scatter.lead) * scatter.count
+    if replaces and (few or compared <= MOST_COMPARED):
+        return lambda *tensors: _last(scatter, scatter.bind(tensors))
+    if few:
+        return lambda *tensors: _one_by_one(scatter, scatter.bind(tensors))
+    if scatter.reduction in SUMS and compared * math.prod(scatter.rest) <= MOST_COMPARED:
+        return lambda *tensors: _summed(scatter, scatter.bind(tensors))
+    return None
 
 
 def _numbers(known: np.ndarray, lead: Sequence[int]) -> np.ndarray:
@@ -240,6 +241,21 @@ def _last(scatter: Scatter, bound: Bound) -> te.Tensor:
     )
     last = te.compute(scatter.lead, lambda *at: te.max(found(*at, k), axis=k), "last")
     return _looked_up(scatter, bound, last)
+
+
+def _one_by_one(scatter: Scatter, bound: Bound) -> te.Tensor:
+    hits, combine = _hits(scatter, bound), COMBINES[scatter.reduction]
+
+    def element(*at: tirx.Var) -> ir.Expr:
+        lead, rest = at[: len(scatter.lead)], at[len(scatter.lead) :]
+        value = bound.data(*at)
+        for number in range(scatter.count):
+            k = tirx.const(number)
+            new = combine(value, bound.updates(*unravelled(k, scatter.counts), *rest))
+            value = tirx.Select(hits(k, lead), new, value)
+        return value
+
+    return te.compute(bound.data.shape, element, "scatter")
 
 
 def _summed(scatter: Scatter, bound: Bound) -> te.Tensor:

@@ -18,9 +18,10 @@ from tir_schedules.vector_math import opaque_zero
 from ..convolution import TRANSPOSED
 from ..weights import static_shape
 from .division import quotient, remainder
+from .empty import concat_of_some, einsum_of_nothing
 from .gathered_elements import of_scatter_elements
 from .gathered_scatters import gathered, of_index_put, of_scatter_nd
-from .indexing import fields, index_put, index_tensor, scatter_elements, scatter_nd
+from .indexing import index_put, index_tensor, scatter_elements, scatter_nd
 from .places import place_of_extreme
 from .transposed import transposed
 
@@ -228,21 +229,6 @@ def _take(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return builder.call_te(topi.take, call.args[0], call.args[1], call.attrs.axis, mode=mode)
 
 
-def _concat(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    """Leave out tensors without elements, which no template reads: a cache that is empty yet."""
-    tensors = fields(call.args[0])
-    axis = call.attrs.axis
-    shapes = [static_shape(tensor) for tensor in tensors]
-    if axis is None or None in shapes or len({len(shape) for shape in shapes}) > 1:
-        return _of_tvm("relax.concat")(builder, call)
-    kept = [t for t, shape in zip(tensors, shapes, strict=True) if shape[int(axis)]]
-    if len(kept) in (0, len(tensors)):
-        return _of_tvm("relax.concat")(builder, call)
-    if len(kept) == 1:
-        return kept[0]
-    return builder.call_te(topi.concatenate, kept, int(axis), primfunc_name_hint="concatenate")
-
-
 def _normalized(x: te.Tensor, axes: list[int], epsilon: float) -> te.Tensor:
     """Return (x - mean) / sqrt(variance + epsilon) in two passes."""
     wide = _wide(x)
@@ -295,7 +281,8 @@ LEGALIZATIONS: dict[str, Legalizer] = {
     "relax.floor_mod": remainder(tirx.floormod, _of_tvm("relax.floor_mod")),
     "relax.power": _power,
     "relax.take": _take,
-    "relax.concat": _concat,
+    "relax.concat": concat_of_some(_of_tvm("relax.concat")),
+    "relax.einsum": einsum_of_nothing(_of_tvm("relax.einsum")),
     "relax.argmax": place_of_extreme(largest=True),
     "relax.argmin": place_of_extreme(largest=False),
     "relax.index_tensor": _where_static(index_tensor, _of_tvm("relax.index_tensor")),

@@ -52,6 +52,13 @@ def _call(builder: relax.BlockBuilder, inputs: Sequence[relax.Expr], attrs: Mapp
     return relax.call_dps_packed(function, list(inputs), kinds[0] if len(kinds) == 1 else kinds)
 
 
+def _einsum(
+    builder: relax.BlockBuilder, inputs: Sequence[relax.Expr], attrs: Mapping
+) -> relax.Expr:
+    """Return the operator, where TVM's importer has its kernel at once."""
+    return relax.op.einsum(list(inputs), attrs["equation"].decode())
+
+
 def _slice(builder: relax.BlockBuilder, inputs: Sequence[relax.Expr], attrs: Mapping) -> relax.Expr:
     """Return a part of an array, as operator sets before 10 ask for one."""
     starts, ends = list(attrs["starts"]), list(attrs["ends"])
@@ -59,7 +66,12 @@ def _slice(builder: relax.BlockBuilder, inputs: Sequence[relax.Expr], attrs: Map
     return relax.op.strided_slice(inputs[0], axes, starts, ends, assume_inbound=False)
 
 
-CONVERTERS: dict[str, Converter] = {"BitCast": _bit_cast, "Marker": _call, "OnnxSegment": _call}
+CONVERTERS: dict[str, Converter] = {
+    "BitCast": _bit_cast,
+    "Einsum": _einsum,
+    "Marker": _call,
+    "OnnxSegment": _call,
+}
 _OLD = {"Slice": ("starts", _slice)}  # by an attribute that newer forms lack
 
 
