@@ -10,7 +10,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tir_schedules.fuel import spend
 
-from ..graph.graph_functions import graph_functions
+from ..graph.graph_functions import rewritten
 from .weights import static_shape
 
 _FLOATS = ("float32", "float64")
@@ -27,13 +27,7 @@ class LogOfSums:
     """
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
-        for gvar, func in graph_functions(mod):
-            rewriter = _Rewriter(mod)
-            body = rewriter.visit_expr(func)
-            if rewriter.found:
-                rewriter.builder_.update_func(gvar, relax.analysis.remove_all_unused(body))
-                mod = rewriter.builder_.get()
-        return mod
+        return rewritten(mod, lambda mod, _: _Rewriter(mod))
 
 
 @mutator

@@ -14,7 +14,7 @@ from tir_schedules.device import Device
 from tir_schedules.fuel import spend
 from tir_schedules.sorting import Sort
 
-from ..graph.graph_functions import graph_functions
+from ..graph.graph_functions import rewritten
 from .weights import static_shape
 
 
@@ -35,13 +35,7 @@ class SortRows:
         device = self._device or current_device()
         if device is None:
             return mod
-        for gvar, func in graph_functions(mod):
-            sorter = _Sorter(mod, device)
-            body = sorter.visit_expr(func)
-            if sorter.found:
-                sorter.builder_.update_func(gvar, body)
-                mod = sorter.builder_.get()
-        return mod
+        return rewritten(mod, lambda mod, _: _Sorter(mod, device))
 
 
 @mutator

@@ -8,7 +8,7 @@ from tvm.ir import IRModule
 from tvm.ir.transform import PassContext
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from ..graph.graph_functions import graph_functions
+from ..graph.graph_functions import rewritten
 
 _SORTS = ("relax.topk", "relax.sort", "relax.argsort")
 # What runtime/extra/contrib/sort/sort.cc has no case for, and what holds each of its numbers.
@@ -33,13 +33,7 @@ class WidenSorts:
     """
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
-        for gvar, func in graph_functions(mod):
-            widener = _Widener(mod)
-            body = widener.visit_expr(func)
-            if widener.found:
-                widener.builder_.update_func(gvar, body)
-                mod = widener.builder_.get()
-        return mod
+        return rewritten(mod, lambda mod, _: _Widener(mod))
 
 
 @mutator
@@ -63,10 +57,7 @@ class _Widener(PyExprMutator):
         if isinstance(made.ty, relax.TupleType):
             values, indices = (emit(relax.TupleGetItem(made, n)) for n in range(2))
             return relax.Tuple([emit(_narrower(values, dtype)), indices])
-        gives_values = (
-            call.op.name == "relax.sort" or getattr(call.attrs, "ret_type", "") == "values"
-        )
-        return _narrower(made, dtype) if gives_values else made
+        return _narrower(made, dtype) if _gives_values(call) else made
 
 
 def _gives_values(call: relax.Call) -> bool:

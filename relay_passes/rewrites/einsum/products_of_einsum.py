@@ -19,7 +19,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tir_schedules.fuel import spend
 
-from ...graph.graph_functions import graph_functions
+from ...graph.graph_functions import rewritten
 from ..weights import static_shape
 from .equation import Equation, Labels, parse
 from .product import Contraction, Groups, Operand, apart, flat
@@ -49,15 +49,12 @@ class ProductsOfEinsum:
     """
 
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
-        for gvar, func in graph_functions(mod):
-            inputs = func.attrs.get("num_input") if func.attrs else None
-            weights = func.params[int(inputs) :] if inputs is not None else []
-            rewriter = _Rewriter(mod, weights)
-            body = rewriter.visit_expr(func)
-            if rewriter.found:
-                rewriter.builder_.update_func(gvar, relax.analysis.remove_all_unused(body))
-                mod = rewriter.builder_.get()
-        return mod
+        return rewritten(mod, lambda mod, func: _Rewriter(mod, _weights(func)))
+
+
+def _weights(func: relax.Function) -> list[relax.Var]:
+    inputs = func.attrs.get("num_input") if func.attrs else None
+    return [] if inputs is None else list(func.params[int(inputs) :])
 
 
 @mutator
