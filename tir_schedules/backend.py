@@ -60,6 +60,9 @@ class WeightLayout(Protocol):
     def lanes(self, columns: int, dtype: str, device: Device) -> int | None:
         """Return the columns of a panel, None if no whole ones are worth it."""
 
+    def filled(self, columns: int, dtype: str, device: Device) -> int:
+        """Return the columns, added ones too, of a panel that costs no more than one of so many."""
+
     def rows(self, device: Device) -> int:
         """Return the most rows that share the loads of a panel."""
 

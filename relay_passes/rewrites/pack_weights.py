@@ -61,7 +61,8 @@ class PackWeights:
     kernels made when the model is loaded. Those that something else reads too stay as they are;
     with `prepares`, which says that both follow, products of several rows get panels of them too.
     What each run makes is laid out only where its lines collide in the caches and are read often.
-    Columns that fill no whole panels are padded, and the result cut, if the weight hardly grows.
+    Columns that fill no whole panels are padded, and the result cut, if the weight hardly grows, or
+    if they are too few for one.
 
     Infinities and NaN come out as if each product were made: zeros of the padding are multiplied by
     a weight that has some, or whose numbers are not known, which are those of constants and
@@ -187,6 +188,9 @@ class _Packer(relax.PyExprMutator):
         more = -columns % widest
         if more * self._most_padding(weight) <= columns:
             lanes, extra = widest, more
+        filled = self._layout.filled(columns, dtype, self._device)
+        if filled > columns and _rows(x, weight) >= self._policy.several:
+            lanes, extra = filled, filled - columns
         if lanes is None:
             return call
         # Of wide panels blocks are as deep: those of 2048 x 2048 are 5 % faster whole, half of L2.

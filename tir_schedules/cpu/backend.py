@@ -33,7 +33,7 @@ from .decide.products.product_tiles import depth_block
 from .decide.products.row_blocks import registers_across, wide_lanes
 from .facts.memory.overwrite import refuse_overwrite
 from .facts.products.register_file import LANE_REGISTERS, most_rows
-from .facts.products.register_tile import lanes_of, panel_lanes
+from .facts.products.register_tile import filled_lanes, lanes_of, panel_lanes
 from .facts.products.row_chains import row_chain
 from .facts.shapes import SHAPES
 from .plan.decisions import Decisions
@@ -50,6 +50,9 @@ class CpuWeights:
 
     def lanes(self, columns: int, dtype: str, device: CpuDevice) -> int | None:
         return panel_lanes(columns, dtype, device)
+
+    def filled(self, columns: int, dtype: str, device: CpuDevice) -> int:
+        return filled_lanes(columns, dtype, device)
 
     def rows(self, device: CpuDevice) -> int:
         return most_rows(device)

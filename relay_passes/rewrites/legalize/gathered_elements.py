@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import ir, relax, te, tirx
 
-from .gathered_scatters import FEW_UPDATES, MOST_COMPARED, SUMS, Bound, Compute, Scatter, shape_of
+from .gathered_scatters import FEW_UPDATES, MOST_COMPARED, SUMS
 from .indexing import COMBINES, inside
+from .scatters import Bound, Compute, Scatter, shape_of
 
 
 def of_scatter_elements(call: relax.Call) -> Scatter:

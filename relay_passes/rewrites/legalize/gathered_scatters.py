@@ -15,103 +15,19 @@ import numpy as np
 from tvm import ir, relax, te, tirx, topi
 
 from .constants import KnownValues
-from .indexing import COMBINES, along, broadcast, fields, inside, unravelled
+from .indexing import COMBINES, unravelled
+from .scatters import Bound, Compute, Scatter
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
-Compute = Callable[..., te.Tensor] | None
 # Up to so many comparisons cost less than a kernel between two others does.
 MOST_COMPARED = 1 << 14
 FEW_UPDATES = 2
 MOST_IN_TABLE = 1 << 18
+MOST_OF_A_POINT = 16  # updates that are written out one behind the other
 SUMS = {
     "add": (te.sum, 0),
     "mul": (te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype)), 1),
 }
-
-
-@dataclass(frozen=True)
-class Bound:
-    """The tensors of a scatter: the data, the indices of each update, the updates by `counts`."""
-
-    data: te.Tensor
-    indices: Callable[[Sequence[ir.Expr]], list[ir.Expr]]
-    updates: te.Tensor
-
-
-@dataclass(frozen=True)
-class Scatter:
-    """A scatter whose updates, `counts` of them, each go to a point of the axes `lead`.
-
-    There they are as large as the axes `rest`. `columns` are the tensors of the indices, of which
-    `indices_of` makes an array (updates, axes) of known ones; `unknown` says how others are met.
-    """
-
-    reduction: str
-    lead: tuple[int, ...]
-    rest: tuple[int, ...]
-    counts: tuple[int, ...]
-    arguments: tuple[relax.Expr, ...]
-    columns: tuple[relax.Expr, ...]
-    indices_of: Callable[[list[np.ndarray]], np.ndarray]
-    bind: Callable[[Sequence[te.Tensor]], Bound]
-    unknown: Callable[[Scatter], Compute]
-
-    @property
-    def count(self) -> int:
-        return math.prod(self.counts)
-
-
-def of_scatter_nd(call: relax.Call) -> Scatter:
-    data, indices, updates = call.args
-    extents, (*counts, columns) = shape_of(data), shape_of(indices)
-
-    def bind(tensors: Sequence[te.Tensor]) -> Bound:
-        data, indices, updates = tensors
-
-        def place(at: Sequence[ir.Expr]) -> list[ir.Expr]:
-            return [inside(indices(*at, c), extents[c]) for c in range(columns)]
-
-        return Bound(data, place, updates)
-
-    return Scatter(
-        str(call.attrs.reduction),
-        tuple(extents[:columns]),
-        tuple(extents[columns:]),
-        tuple(counts),
-        (data, indices, updates),
-        (indices,),
-        lambda known: known[0].reshape(-1, columns),
-        bind,
-        _of_unknown,
-    )
-
-
-def of_index_put(call: relax.Call) -> Scatter:
-    data, given, values = call.args
-    columns, extents = fields(given), shape_of(data)
-    counts = broadcast([shape_of(column) for column in columns])
-    rest = extents[len(columns) :]
-
-    def bind(tensors: Sequence[te.Tensor]) -> Bound:
-        data, *indices, values = tensors
-
-        def place(at: Sequence[ir.Expr]) -> list[ir.Expr]:
-            pairs = zip(indices, extents, strict=False)
-            return [inside(index(*along(index.shape, at)), extent) for index, extent in pairs]
-
-        return Bound(data, place, topi.broadcast_to(values, (*counts, *rest)))
-
-    return Scatter(
-        "add" if call.attrs.accumulate else "update",
-        tuple(extents[: len(columns)]),
-        tuple(rest),
-        tuple(counts),
-        (data, *columns, values),
-        tuple(columns),
-        lambda known: np.stack(np.broadcast_arrays(*known), axis=-1).reshape(-1, len(known)),
-        bind,
-        _of_unknown,
-    )
 
 
 def gathered(describe: Callable[[relax.Call], Scatter], otherwise: Legalizer) -> Legalizer:
@@ -127,7 +43,7 @@ def gathered(describe: Callable[[relax.Call], Scatter], otherwise: Legalizer) ->
         if all(each is not None for each in known):
             compute, tables = _of_known(scatter, scatter.indices_of(known))
         if compute is None:
-            compute, tables = scatter.unknown(scatter), ()
+            compute, tables = (scatter.unknown or _of_unknown)(scatter), ()
         if compute is None:
             return otherwise(builder, call)
         name, arguments = call.op.name.rpartition(".")[2], (*scatter.arguments, *tables)
@@ -137,22 +53,33 @@ def gathered(describe: Callable[[relax.Call], Scatter], otherwise: Legalizer) ->
 
 
 def _of_known(scatter: Scatter, known: np.ndarray) -> tuple[Compute, tuple[relax.Expr, ...]]:
-    numbers = _numbers(known, scatter.lead)
-    if scatter.reduction != "update" and len(np.unique(numbers)) < len(numbers):
-        return None, ()
-    inverse = np.full(math.prod(scatter.lead), -1, "int32")
-    inverse[numbers] = np.arange(len(numbers), dtype="int32")
-    inverse = inverse.reshape(scatter.lead)
-    if (box := box_of(inverse)) is not None:
+    table = updates_of(_numbers(known, scatter.lead), scatter.lead, scatter.reduction == "update")
+    if table.shape[-1] == 1 and (box := box_of(table[..., 0])) is not None:
         return lambda *tensors: _windowed(scatter, scatter.bind(tensors), box), ()
-    if inverse.size > MOST_IN_TABLE:
+    if table.size > MOST_IN_TABLE or table.shape[-1] > MOST_OF_A_POINT:
         return None, ()
 
     def look_up(*tensors: te.Tensor) -> te.Tensor:
         *own, table = tensors
         return _looked_up(scatter, scatter.bind(own), table)
 
-    return look_up, (relax.const(inverse),)
+    return look_up, (relax.const(table),)
+
+
+def updates_of(numbers: np.ndarray, lead: Sequence[int], last: bool) -> np.ndarray:
+    """Return the updates of each point in their order, or the last alone, (*lead, most), -1: none.
+
+    `numbers` are the row-major ones of the points that updates go to.
+    """
+    order = np.argsort(numbers, kind="stable").astype("int32")
+    places = numbers[order]
+    ranks = np.arange(len(places)) - np.searchsorted(places, places)
+    if last:
+        final = np.searchsorted(places, places, side="right") - 1 == np.arange(len(places))
+        order, places, ranks = order[final], places[final], np.zeros(final.sum(), int)
+    table = np.full((math.prod(lead), int(ranks.max()) + 1), -1, "int32")
+    table[places, ranks] = order
+    return table.reshape(*lead, -1)
 
 
 def _of_unknown(scatter: Scatter) -> Compute:
@@ -217,14 +144,17 @@ def _windowed(scatter: Scatter, bound: Bound, box: Box) -> te.Tensor:
 
 
 def _looked_up(scatter: Scatter, bound: Bound, table: te.Tensor) -> te.Tensor:
-    """Return the result where `table` says which update each point of `lead` gets, if any."""
-    zero = tirx.const(0, table.dtype)
+    """Return the result where `table` says which updates each point of `lead` gets, -1 for none."""
+    zero, combine = tirx.const(0, table.dtype), COMBINES[scatter.reduction]
 
     def element(*at: tirx.Var) -> ir.Expr:
         lead, rest = at[: len(scatter.lead)], at[len(scatter.lead) :]
-        row, old = table(*lead), bound.data(*at)
-        update = bound.updates(*unravelled(tirx.max(row, zero), scatter.counts), *rest)
-        return tirx.Select(row >= zero, COMBINES[scatter.reduction](old, update), old)
+        value = bound.data(*at)
+        for number in range(int(table.shape[-1])):
+            row = table(*lead, number)
+            update = bound.updates(*unravelled(tirx.max(row, zero), scatter.counts), *rest)
+            value = tirx.Select(row >= zero, combine(value, update), value)
+        return value
 
     return te.compute(bound.data.shape, element, "scatter")
 
@@ -239,7 +169,7 @@ def _last(scatter: Scatter, bound: Bound) -> te.Tensor:
         lambda *at: tirx.Select(hits(at[-1], at[:-1]), tirx.Cast("int32", at[-1]), none),
         "found",
     )
-    last = te.compute(scatter.lead, lambda *at: te.max(found(*at, k), axis=k), "last")
+    last = te.compute((*scatter.lead, 1), lambda *at: te.max(found(*at[:-1], k), axis=k), "last")
     return _looked_up(scatter, bound, last)
 
 
@@ -288,7 +218,3 @@ def _hits(scatter: Scatter, bound: Bound) -> Callable[[ir.Expr, Sequence[ir.Expr
         (scatter.count,), lambda k: number(bound.indices(unravelled(k, scatter.counts))), "numbers"
     )
     return lambda k, lead: tirx.EQ(numbers(k), number(lead))
-
-
-def shape_of(tensor: relax.Expr) -> list[int]:
-    return [int(extent) for extent in tensor.ty.shape]

@@ -17,16 +17,19 @@ from tir_schedules.vector_math import opaque_zero
 
 from ..convolution import TRANSPOSED
 from ..weights import static_shape
+from .adaptive_pools import adaptive_average
 from .division import quotient, remainder
 from .empty import concat_of_some, einsum_of_nothing
 from .gathered_elements import of_scatter_elements
-from .gathered_scatters import gathered, of_index_put, of_scatter_nd
+from .gathered_scatters import gathered
 from .indexing import index_put, index_tensor, scatter_elements, scatter_nd
 from .places import place_of_extreme
+from .scatters import of_index_put, of_scatter_nd
 from .transposed import transposed
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 _HALF = ("float16", "bfloat16")
+_ADAPTIVE = tuple(f"relax.nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3))
 
 
 def _layer_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -293,5 +296,6 @@ LEGALIZATIONS: dict[str, Legalizer] = {
     "relax.scatter_nd": _where_static(
         gathered(of_scatter_nd, scatter_nd), _of_tvm("relax.scatter_nd")
     ),
+    **{n: _where_static(adaptive_average(_of_tvm(n)), _of_tvm(n)) for n in _ADAPTIVE},
     **{n: _where_static(transposed(_of_tvm(n)), _of_tvm(n)) for n in TRANSPOSED},
 }

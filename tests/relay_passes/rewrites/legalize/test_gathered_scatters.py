@@ -168,6 +168,16 @@ def test_the_last_of_two_updates_of_one_point_stays():
         assert scatter.check(known).report.fallbacks == 0
 
 
+@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
+def test_several_updates_of_a_known_point_are_combined(reduction):
+    """As windows that overlap are folded into an image."""
+    rows = np.add.outer(np.arange(9), np.arange(4)).astype("int64")[..., None]
+    scatter = Scatter(
+        "ScatterND", numbers((12, 5)), rows, numbers((9, 4, 5)), {"reduction": reduction}
+    )
+    assert scatter.check(known=True).report.fallbacks == 0
+
+
 def test_what_no_update_reaches_keeps_its_nan_and_updates_of_other_points_do_not_spread():
     data = numbers((6, 5))
     data[0, 2], data[4, 1] = np.nan, np.inf
