@@ -21,6 +21,7 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.relax_import import finish
 from tvm_stitch.frontend.to_relax import output_types
+from tvm_stitch.frontend.torch_folding import fold_parameters
 from tvm_stitch.frontend.torch_ops.arithmetic import binary, unary
 from tvm_stitch.frontend.torch_ops.compared import Convert, compared
 from tvm_stitch.frontend.torch_ops.converters import CONVERTERS, with_copies
@@ -106,6 +107,7 @@ def import_torch(program: ExportedProgram, shapes: Mapping[str, Sequence] | None
         program = program.run_decompositions(decompositions())
     refuse_mutations(program, given)
     _refuse_complex_edges(program.graph, given)
+    program = fold_parameters(program)
     importer = _Importer()
     try:
         mod = importer.from_exported_program(

@@ -1,0 +1,156 @@
+"""Compute what a program makes of its parameters alone, once: weight norms, position biases.
+
+ONNX files have this done by their exporter. Here a convolution by a weight that each run computes
+would have no weight to be laid out.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, TensorArgument
+
+from tir_schedules.fuel import is_out, spend
+
+SMALL_BYTES = 1 << 16  # what is made may be larger than what it is made of, up to here
+_HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+# What a kernel reads through strides, or `fold_weights` lays out: never a reason to store more.
+_VIEWS = frozenset(
+    getattr(torch.ops.aten, name).default
+    for name in ("alias", "clone", "detach", "expand", "permute", "reshape", "squeeze", "t",
+                 "unsqueeze", "view", "_to_copy", "_unsafe_view")
+) | {torch.ops.aten.select.int, torch.ops.aten.slice.Tensor, torch.ops.aten.transpose.int,
+     torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims}  # fmt: skip
+
+
+def fold_parameters(program: ExportedProgram) -> ExportedProgram:
+    """Return the program with parameters in the place of what depends on such alone.
+
+    `program` is a decomposed one, whose graph may be changed. What is made is no larger than the
+    tensors that it is made of, or small; views stay, and so does what draws random numbers.
+    """
+    folder = _Folder(program)
+    with torch.no_grad():
+        made = {node: folder.value(node) for node in folder.roots() if spend("fold", node.name)}
+    if not made:
+        return program
+    specs = list(program.graph_signature.input_specs)
+    state, graph = dict(program.state_dict), program.graph
+    first = next(iter(graph.nodes))
+    for number, (node, value) in enumerate(made.items()):
+        name = f"folded_{number}"
+        with graph.inserting_before(first):
+            placeholder = graph.placeholder(name)
+        placeholder.meta = {**node.meta, "val": node.meta["val"]}
+        node.replace_all_uses_with(placeholder)
+        specs.insert(number, InputSpec(InputKind.PARAMETER, TensorArgument(placeholder.name), name))
+        state[name] = torch.nn.Parameter(value.detach().clone(), requires_grad=False)
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return ExportedProgram(
+        root=program.graph_module,
+        graph=graph,
+        graph_signature=ExportGraphSignature(specs, program.graph_signature.output_specs),
+        state_dict=state,
+        range_constraints=program.range_constraints,
+        module_call_graph=program.module_call_graph,
+        example_inputs=program.example_inputs,
+        constants=program.constants,
+    )
+
+
+class _Folder:
+    def __init__(self, program: ExportedProgram) -> None:
+        self._graph = program.graph
+        self._held = _held(program)
+        self._made_of: dict[fx.Node, frozenset[fx.Node]] = {}  # what parameters alone make
+        self._values: dict[fx.Node, object] = {}
+        changed = {*program.graph_signature.buffers_to_mutate.values()}
+        for node in self._graph.nodes:
+            if node in self._held:
+                self._made_of[node] = frozenset() if node.name in changed else frozenset((node,))
+            elif _is_pure(node) and all(n in self._made_of for n in node.all_input_nodes):
+                sources = (self._made_of[n] for n in node.all_input_nodes)
+                self._made_of[node] = frozenset().union(*sources)
+
+    def roots(self) -> Iterator[fx.Node]:
+        """Yield the last values that are worth their memory, each once."""
+        seen: set[fx.Node] = set()
+        for node in self._graph.nodes:
+            if node in self._made_of or is_out():
+                continue
+            for root in self._within(node.all_input_nodes):
+                if root not in seen:
+                    seen.add(root)
+                    yield root
+
+    def value(self, node: fx.Node) -> object:
+        if node in self._held:
+            return self._held[node]
+        if node not in self._values:
+            arguments = fx.map_arg((node.args, node.kwargs), self.value)
+            self._values[node] = node.target(*arguments[0], **arguments[1])
+        return self._values[node]
+
+    def _within(self, nodes: Iterable[fx.Node]) -> Iterator[fx.Node]:
+        for node in nodes:
+            root = node
+            while root.target in _VIEWS:
+                root = root.all_input_nodes[0]
+            if root not in self._made_of or root in self._held:
+                continue
+            if self._pays(root):
+                yield root
+            else:
+                yield from self._within(root.all_input_nodes)
+
+    def _pays(self, node: fx.Node) -> bool:
+        made = node.meta.get("val")
+        if not isinstance(made, torch.Tensor) or not made.is_floating_point():
+            return False
+        if not any(isinstance(self._held[n], torch.nn.Parameter) for n in self._made_of[node]):
+            return False
+        sources = sum(_bytes_of(source.meta["val"]) for source in self._made_of[node])
+        return _bytes_of(made) <= max(sources, SMALL_BYTES)
+
+
+def _held(program: ExportedProgram) -> dict[fx.Node, torch.Tensor]:
+    """Return the program's own tensors by their placeholders."""
+    targets = {
+        spec.arg.name: spec.target
+        for spec in program.graph_signature.input_specs
+        if spec.kind in _HELD
+    }
+    tensors = {**program.constants, **program.state_dict}
+    return {
+        node: tensors[targets[node.name]]
+        for node in program.graph.find_nodes(op="placeholder")
+        if node.name in targets
+    }
+
+
+def _is_pure(node: fx.Node) -> bool:
+    if node.op != "call_function":
+        return False
+    if node.target is operator.getitem:
+        return True
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
+        return False
+    if torch.Tag.nondeterministic_seeded in node.target.tags:
+        return False
+    made = node.meta.get("val")
+    tensors = made if isinstance(made, (tuple, list)) else (made,)
+    return all(_is_static(each) for each in tensors)
+
+
+def _is_static(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and all(isinstance(n, int) for n in value.shape)
+
+
+def _bytes_of(tensor: torch.Tensor) -> int:
+    return math.prod(tensor.shape) * tensor.element_size()
