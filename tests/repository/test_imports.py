@@ -104,7 +104,7 @@ FLOORS = {
         "frontend.rewrites.windows", "frontend.rewrites.drawn",
         "frontend.rewrites", "frontend.expansions.narrow", "frontend.expansions",
         "frontend.segments",
-        "frontend.relax_graph", "frontend.torch_ops", "frontend",
+        "frontend.relax_graph", "frontend.torch_graph", "frontend.torch_ops", "frontend",
         "verification.samples", "verification.operators", "verification",
         "profiling", "profiling.calibration", "profiling.onnx_ops", "profiling.peers",
         "tuning.log", "tuning.measure", "tuning.model", "tuning.refit", "tuning.forms",

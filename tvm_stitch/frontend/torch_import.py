@@ -21,7 +21,7 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.model import ImportedModel
 from tvm_stitch.frontend.relax_import import finish
 from tvm_stitch.frontend.to_relax import output_types
-from tvm_stitch.frontend.torch_folding import fold_parameters
+from tvm_stitch.frontend.torch_graph.folding import fold_parameters
 from tvm_stitch.frontend.torch_ops.arithmetic import binary, unary
 from tvm_stitch.frontend.torch_ops.compared import Convert, compared
 from tvm_stitch.frontend.torch_ops.converters import CONVERTERS, with_copies

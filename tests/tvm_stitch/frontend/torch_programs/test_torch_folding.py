@@ -11,7 +11,7 @@ import tvm_stitch
 from tvm_stitch.frontend import import_model
 
 torch = pytest.importorskip("torch")
-from tvm_stitch.frontend.torch_folding import fold_parameters  # noqa: E402  # it imports torch
+from tvm_stitch.frontend.torch_graph.folding import fold_parameters  # noqa: E402  # it imports torch
 
 nn = torch.nn
 normed = nn.utils.parametrizations
