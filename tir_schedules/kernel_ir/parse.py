@@ -6,6 +6,8 @@ from tvm import ir, s_tir, tirx
 
 from .cost import is_data_dependent
 from .expr import Axis, AxisRef, Const, Expr, Load, Op, Tensor, walk
+from .index import bounds, normalize
+from .sharing import BRANCH
 from .stage import Kernel, Reduction, Refusal, Stage, fresh_axes
 
 _BINARY = (
@@ -192,7 +194,7 @@ class _Reader:
             return Op(type(node).__name__, (self.expr(node.a),), _dtype(node))
         if isinstance(node, tirx.Select):
             parts = (node.condition, node.true_value, node.false_value)
-            return Op("Select", tuple(self.expr(p) for p in parts), _dtype(node))
+            return _chosen(tuple(self.expr(p) for p in parts), _dtype(node))
         if isinstance(node, tirx.Let):
             self._lets[node.var] = self.expr(node.value)
             return self.expr(node.body)
@@ -210,6 +212,24 @@ class _Reader:
             args = tuple(self.expr(a) for a in node.args[1:])
             return Op(f"call:{name}", args, _dtype(node), (int(node.args[0]),))
         return Op(f"call:{name}", tuple(self.expr(a) for a in node.args), _dtype(node))
+
+
+def _chosen(parts: tuple[Expr, Expr, Expr], dtype: str) -> Op:
+    """Return a choice; one of two branches if a side reads where only its condition lets it.
+
+    TVM drops a bound of an index that the condition implies, of a Select too, both of whose sides
+    run: LLVM then takes the condition for true.
+    """
+    loads = (n for side in parts[1:] for n in walk(side) if isinstance(n, Load))
+    return Op(BRANCH if any(map(_may_leave, loads)) else "Select", parts, dtype)
+
+
+def _may_leave(load: Load) -> bool:
+    for index, extent in zip(load.index, load.tensor.shape, strict=True):
+        found = None if is_data_dependent(index) else bounds(normalize(index))
+        if found is not None and not 0 <= found[0] <= found[1] < max(extent, 1):
+            return True
+    return False
 
 
 def _reads(value: Expr, out: Tensor) -> bool:

@@ -59,14 +59,21 @@ def _pool(x: te.Tensor, made: list[int], spans: list[Span]) -> te.Tensor:
     wide = x if _FLOATS[dtype] == dtype else topi.cast(x, _FLOATS[dtype])
     ks = [te.reduce_axis((0, span.widest), f"k{span.axis}") for span in spans]
 
+    def read(*at: tirx.Var) -> ir.Expr:
+        places = list(at[: len(made)])
+        for span, k in zip(spans, at[len(made) :], strict=True):
+            last = tirx.const(span.extent - 1, k.ty.dtype)
+            places[span.axis] = tirx.min(span.start(at[span.axis]) + k, last)
+        return wide(*places)
+
+    # A stage of its own: TVM drops a bound of an index where a condition of the same Select implies
+    # it, of which both sides run.
+    windows = te.compute([*made, *(span.widest for span in spans)], read, "windows")
+
     def total(*at: tirx.Var) -> ir.Expr:
-        places, inside = list(at), []
-        for span, k in zip(spans, ks, strict=True):
-            place = span.start(at[span.axis]) + k
-            inside.append(k < span.count(at[span.axis]))
-            places[span.axis] = tirx.min(place, tirx.const(span.extent - 1, place.ty.dtype))
-        zero = tirx.const(0, wide.dtype)
-        return te.sum(tirx.Select(tirx.all(*inside), wide(*places), zero), axis=ks)
+        inside = [k < span.count(at[span.axis]) for span, k in zip(spans, ks, strict=True)]
+        value = tirx.Select(tirx.all(*inside), windows(*at, *ks), tirx.const(0, wide.dtype))
+        return te.sum(value, axis=ks)
 
     totals = te.compute(made, total, "totals")
 

@@ -54,21 +54,26 @@ def of_scatter_elements(call: relax.Call) -> Scatter:
 
 def _beside(scatter: Scatter, bound: Bound, axis: int) -> te.Tensor:
     k = te.reduce_axis((0, scatter.counts[axis]), "k")
-    extents = zip(scatter.counts, scatter.lead, strict=True)
-    short = [a for a, (own, whole) in enumerate(extents) if a != axis and own < whole]
+    none, sides = tirx.const(-1, "int32"), (scatter.counts, scatter.lead)
+    short = [a for a, (n, m) in enumerate(zip(*sides, strict=True)) if a != axis and n < m]
 
     def update_of(at: Sequence[ir.Expr], k: ir.Expr) -> list[ir.Expr]:
         own = [tirx.min(p, scatter.counts[a] - 1) if a in short else p for a, p in enumerate(at)]
         return [*own[:axis], k, *own[axis + 1 :]]
 
-    # A stage of its own: narrow places take half the lanes of wide ones to compare.
-    places = te.compute(
-        scatter.counts, lambda *at: tirx.Cast("int32", bound.indices(at)[axis]), "places"
-    )
+    def place(*at: tirx.Var) -> ir.Expr:
+        found = tirx.Cast("int32", bound.indices(at)[axis])
+        inside = [at[a] < scatter.counts[a] for a in short]
+        return tirx.if_then_else(tirx.all(*inside), found, none) if short else found
+
+    # A stage of its own: narrow places take half the lanes of wide ones to compare. And TVM drops
+    # a bound of an index where a condition of the same Select implies it, of which both sides run.
+    extents = [n if a == axis else m for a, (n, m) in enumerate(zip(*sides, strict=True))]
+    places = te.compute(extents, place, "places")
 
     def hits(at: Sequence[ir.Expr], k: ir.Expr) -> ir.Expr:
-        asked = tirx.EQ(places(*update_of(at, k)), tirx.Cast("int32", at[axis]))
-        return tirx.all(*(at[a] < scatter.counts[a] for a in short), asked)
+        found = places(*at[:axis], k, *at[axis + 1 :])
+        return tirx.EQ(found, tirx.Cast("int32", at[axis]))
 
     combine, shape = COMBINES[scatter.reduction], bound.data.shape
     if scatter.counts[axis] <= FEW_UPDATES:
@@ -92,7 +97,6 @@ def _beside(scatter: Scatter, bound: Bound, axis: int) -> te.Tensor:
 
         totals = te.compute(shape, total, "totals")
         return te.compute(shape, lambda *at: combine(bound.data(*at), totals(*at)), "scatter")
-    none = tirx.const(-1, "int32")
     # Apart from the reduction: TVM takes a maximum of a choice into the choice.
     found = te.compute(
         (*shape, scatter.counts[axis]),
