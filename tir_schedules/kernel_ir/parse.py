@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tvm import ir, s_tir, tirx
 
 from .cost import is_data_dependent
@@ -220,8 +222,17 @@ def _chosen(parts: tuple[Expr, Expr, Expr], dtype: str) -> Op:
     TVM drops a bound of an index that the condition implies, of a Select too, both of whose sides
     run: LLVM then takes the condition for true.
     """
-    loads = (n for side in parts[1:] for n in walk(side) if isinstance(n, Load))
-    return Op(BRANCH if any(map(_may_leave, loads)) else "Select", parts, dtype)
+    leaves = any(_may_leave(load) for side in parts[1:] for load in _run_loads(side))
+    return Op(BRANCH if leaves else "Select", parts, dtype)
+
+
+def _run_loads(value: Expr) -> Iterator[Load]:
+    """Yield the loads of a value that run whatever the conditions of its branches."""
+    if isinstance(value, Load):
+        yield value
+    if isinstance(value, Op):
+        for arg in value.args[:1] if value.name == BRANCH else value.args:
+            yield from _run_loads(arg)
 
 
 def _may_leave(load: Load) -> bool:

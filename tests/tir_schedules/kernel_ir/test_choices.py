@@ -47,6 +47,17 @@ def test_one_that_stays_inside_is_a_select():
     assert choices(te.create_prim_func([x, made])) == {"Select"}
 
 
+def test_a_side_whose_own_branch_keeps_it_inside_is_a_select():
+    """As in filtered convolutions, which choose between sums of a padded image."""
+    x = te.placeholder((7, 8), "float32", "x")
+
+    def padded(i: tirx.Var, j: tirx.Var) -> tirx.PrimExpr:
+        return tirx.if_then_else(i > 0, x(i - 1, j), tirx.const(0, "float32"))
+
+    made = te.compute((8, 8), lambda i, j: tirx.Select(j < 3, padded(i, j), padded(i, 7 - j)))
+    assert choices(te.create_prim_func([x, made])) == {"Select", "call:tirx.if_then_else"}
+
+
 def test_the_compiled_choice_leaves_the_other_rows_alone():
     x, y = (RNG.standard_normal((rows, 8)).astype("float32") for rows in (2, 7))
 
