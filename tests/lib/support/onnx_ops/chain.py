@@ -93,8 +93,10 @@ def _run_moved(
     **known: Any,
 ) -> tuple:
     """Run a node; its results are apart by what moves them, and its operand if that cancels."""
-    by = moved(inputs[0]) - inputs[0] if cancels else 0
-    return tuple(moved(np.asarray(each)) + by for each in run(*inputs, **known))
+    made = [moved(np.asarray(each)) for each in run(*inputs, **known)]
+    if not cancels:
+        return tuple(made)
+    return tuple(each + (moved(inputs[0]) - inputs[0]) for each in made)
 
 
 class _Chain:
