@@ -31,8 +31,8 @@ _VIEWS = frozenset(
 def fold_parameters(program: ExportedProgram) -> ExportedProgram:
     """Return the program with parameters in the place of what depends on such alone.
 
-    `program` is a decomposed one, whose graph may be changed. What is made is no larger than the
-    tensors that it is made of, or small; views stay, and so does what draws random numbers.
+    `program` is a decomposed one that writes over nothing; its graph may be changed. What is made is no larger than the
+    tensors that it takes the place of, or small; views stay, and so does what draws random numbers.
     """
     folder = _Folder(program)
     with torch.no_grad():
@@ -70,24 +70,26 @@ class _Folder:
         self._held = _held(program)
         self._made_of: dict[fx.Node, frozenset[fx.Node]] = {}  # what parameters alone make
         self._values: dict[fx.Node, object] = {}
-        changed = {*program.graph_signature.buffers_to_mutate.values()}
+        self._freed: set[fx.Node] = set()
         for node in self._graph.nodes:
             if node in self._held:
-                self._made_of[node] = frozenset() if node.name in changed else frozenset((node,))
+                self._made_of[node] = frozenset((node,))
             elif _is_pure(node) and all(n in self._made_of for n in node.all_input_nodes):
                 sources = (self._made_of[n] for n in node.all_input_nodes)
                 self._made_of[node] = frozenset().union(*sources)
 
     def roots(self) -> Iterator[fx.Node]:
-        """Yield the last values that are worth their memory, each once."""
+        """Yield the last values that are worth their memory, each once.
+
+        Not what the program returns, which its signature names.
+        """
         seen: set[fx.Node] = set()
         for node in self._graph.nodes:
-            if node in self._made_of or is_out():
+            if node in self._made_of or node.op == "output" or is_out():
                 continue
-            for root in self._within(node.all_input_nodes):
-                if root not in seen:
-                    seen.add(root)
-                    yield root
+            for root in self._within(node.all_input_nodes, seen):
+                seen.add(root)
+                yield root
 
     def value(self, node: fx.Node) -> object:
         if node in self._held:
@@ -97,17 +99,17 @@ class _Folder:
             self._values[node] = node.target(*arguments[0], **arguments[1])
         return self._values[node]
 
-    def _within(self, nodes: Iterable[fx.Node]) -> Iterator[fx.Node]:
+    def _within(self, nodes: Iterable[fx.Node], seen: set[fx.Node]) -> Iterator[fx.Node]:
         for node in nodes:
             root = node
             while root.target in _VIEWS:
                 root = root.all_input_nodes[0]
-            if root not in self._made_of or root in self._held:
+            if root not in self._made_of or root in self._held or root in seen:
                 continue
             if self._pays(root):
                 yield root
             else:
-                yield from self._within(root.all_input_nodes)
+                yield from self._within(root.all_input_nodes, seen)
 
     def _pays(self, node: fx.Node) -> bool:
         made = node.meta.get("val")
@@ -115,8 +117,13 @@ class _Folder:
             return False
         if not any(isinstance(self._held[n], torch.nn.Parameter) for n in self._made_of[node]):
             return False
-        sources = sum(_bytes_of(source.meta["val"]) for source in self._made_of[node])
-        return _bytes_of(made) <= max(sources, SMALL_BYTES)
+        # Each of those that nothing else reads makes room once.
+        sources = {n for n in self._made_of[node] if all(u in self._made_of for u in n.users)}
+        sources -= self._freed
+        if _bytes_of(made) > max(SMALL_BYTES, sum(_bytes_of(n.meta["val"]) for n in sources)):
+            return False
+        self._freed |= sources
+        return True
 
 
 def _held(program: ExportedProgram) -> dict[fx.Node, torch.Tensor]:

@@ -135,6 +135,41 @@ def test_what_would_be_larger_than_its_weights_is_made_by_each_run():
     assert sum(array.nbytes for array in weights) <= 4 * (200 + 300 + 1)
 
 
+def test_a_weight_that_is_read_otherwise_too_makes_no_room():
+    class Kept(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(300, 100))
+
+        def forward(self, x):
+            return (x @ self.w) @ self.w.exp().t() + x @ (self.w.sin() @ self.w.tanh().t())
+
+    program = torch.export.export(Kept().eval(), (torch.randn(2, 300),), strict=False)
+    weights = import_model(program).weights
+    assert sum(array.nbytes for array in weights) == 4 * 300 * 100
+    model, x = tvm_stitch.compile(program, threads=1), torch.randn(2, 300)
+    ref = Kept.forward(program.module(), x).detach().numpy()
+    got = np.from_dlpack(model(x))
+    assert np.all(np.abs(got - ref) <= 1e-4 * (np.abs(ref) + np.abs(ref).max()))
+
+
+def test_what_is_returned_is_made_all_the_same():
+    class Returned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(4, 3))
+
+        def forward(self, x):
+            w = self.w.exp()
+            return x @ w, w, self.w
+
+    module, x = Returned().eval(), torch.randn(2, 4)
+    program = torch.export.export(module, (x,), strict=False)
+    made = tvm_stitch.compile(program, threads=1)(x)
+    for got, want in zip(made, module(x), strict=True):
+        np.testing.assert_allclose(np.from_dlpack(got), want.detach(), rtol=1e-5, atol=1e-6)
+
+
 def test_random_numbers_are_drawn_by_each_run():
     class Noisy(nn.Module):
         def __init__(self):
