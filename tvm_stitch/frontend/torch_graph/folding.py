@@ -31,8 +31,9 @@ _VIEWS = frozenset(
 def fold_parameters(program: ExportedProgram) -> ExportedProgram:
     """Return the program with parameters in the place of what depends on such alone.
 
-    `program` is a decomposed one that writes over nothing; its graph may be changed. What is made is no larger than the
-    tensors that it takes the place of, or small; views stay, and so does what draws random numbers.
+    `program` is a decomposed one that writes over nothing; its graph may be changed. What is made
+    is no larger than the tensors that it takes the place of, or small; views stay, and so does what
+    draws random numbers.
     """
     folder = _Folder(program)
     with torch.no_grad():
@@ -47,7 +48,7 @@ def fold_parameters(program: ExportedProgram) -> ExportedProgram:
         with graph.inserting_before(first):
             placeholder = graph.placeholder(name)
         placeholder.meta = {**node.meta, "val": node.meta["val"]}
-        node.replace_all_uses_with(placeholder)
+        node.replace_all_uses_with(placeholder, lambda user: user.op != "output")
         specs.insert(number, InputSpec(InputKind.PARAMETER, TensorArgument(placeholder.name), name))
         state[name] = torch.nn.Parameter(value.detach().clone(), requires_grad=False)
     graph.eliminate_dead_code()
