@@ -30,7 +30,7 @@ def compare(x: np.ndarray, outs: tuple[int, ...], bound: float = 1e-5) -> None:
     assert np.all(np.abs(got - ref) <= bound * (np.abs(ref) + np.abs(ref).max()))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     sides=st.lists(st.tuples(st.integers(1, 19), st.integers(1, 8)), min_size=1, max_size=3),
     channels=st.sampled_from([1, 3, 32]),

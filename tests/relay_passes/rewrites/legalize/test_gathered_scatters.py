@@ -103,7 +103,7 @@ def of_elements(
     )
 
 
-@settings(max_examples=14, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     shape=st.lists(st.integers(1, 7), min_size=1, max_size=4),
     rows=st.lists(st.integers(1, 5), max_size=2),
@@ -117,7 +117,7 @@ def test_points_of_any_axes(shape, rows, dtype, reduction, known, data):
     anywhere(shape, rows, columns, dtype, reduction=reduction).check(known)
 
 
-@settings(max_examples=14, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     shape=st.lists(st.integers(1, 7), min_size=1, max_size=4),
     dtype=st.sampled_from(["float32", "float64", "int32", "int64"]),
