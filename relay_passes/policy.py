@@ -80,7 +80,8 @@ class LayoutPolicy:
     emitted one by one, and the image grows up to `growth` times. (64 to 3 channels by 4 x 4 taps in
     steps of two take 45 us instead of 97, to 6 channels 74 instead of 100: Zen 4.)
 
-    Calls on constants are computed at compile time up to `folded_points`.
+    Calls on constants are computed at compile time up to `folded_points`. What PyTorch computes of
+    parameters alone may be larger than these up to `folded_bytes`.
     """
 
     winograd_worth: float = 1.6
@@ -98,6 +99,7 @@ class LayoutPolicy:
     summed_taps: int = 128
     growth: int = 2
     folded_points: int = 256
+    folded_bytes: int = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -112,12 +114,35 @@ class LoopPolicy:
 
 
 @dataclass(frozen=True)
+class GatherPolicy:
+    """When scans and scatters, which are loops, are written as reductions and gathers.
+
+    A scanned axis is one block up to `block` elements: half a block is as many as a vector of
+    lanes has. (64 x 4096: 135 us, where blocks of 32 take 182, of 8 160, and a loop 222: Zen 4.)
+
+    Updates that may go anywhere are compared with each place up to `compared` comparisons, which
+    cost less than a kernel between two others does, or if they are `few`. (65,536 take 24 us for a
+    loop's 15, 2 updates of 64,000 elements 23 for 18.) Of known places a table of up to `in_table`
+    elements says which updates each gets, at most `of_a_place`, written out one behind the other.
+    Indices are computed at compile time up to `known_points`.
+    """
+
+    block: int = 16
+    compared: int = 1 << 14
+    few: int = 2
+    in_table: int = 1 << 18
+    of_a_place: int = 16
+    known_points: int = 1 << 25
+
+
+@dataclass(frozen=True)
 class Policy:
     """All that graph passes choose by."""
 
     fusion: FusionPolicy = field(default_factory=FusionPolicy)
     layout: LayoutPolicy = field(default_factory=LayoutPolicy)
     loops: LoopPolicy = field(default_factory=LoopPolicy)
+    gathers: GatherPolicy = field(default_factory=GatherPolicy)
 
 
 POLICY = Policy()

@@ -26,8 +26,9 @@ def absorb_epilogues(
     """
     whole: MutableMapping[OpNode, Group] = ChainMap({}, home)
     _grow(anchor, whole, _anything, _anything)
-    wins = (None, refuse(home[anchor]))
-    may = _anything if refuse(whole[anchor]) in wins else lambda union: refuse(union) in wins
+    may, loses = _anything, refuse(whole[anchor])
+    if loses is not None and loses != (alone := refuse(home[anchor])):
+        may = lambda union: refuse(union) in (None, alone)  # noqa: E731
     _grow(anchor, home, may, spend)
 
 

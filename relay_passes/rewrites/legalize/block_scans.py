@@ -22,11 +22,10 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tir_schedules.fuel import spend
 
 from ...graph.graph_functions import rewritten
+from ...policy import POLICY, GatherPolicy
 from ..weights import static_shape
 
 _HALF = ("float16", "bfloat16")
-# An axis up to here is one block: each of its elements takes as many steps as it has.
-BLOCK = 16
 
 
 @dataclass(frozen=True)
@@ -54,19 +53,22 @@ class BlockScans:
     """Make cumulative sums and products reductions. Runs before TVM makes loops of them.
 
     rewrite:
-        cumsum(x) -> out[i] = sum(x[k] for k <= i)                      # up to BLOCK elements
+        cumsum(x) -> out[i] = sum(x[k] for k <= i)                      # up to policy.block of them
                      out[b, i] = cumsum(sum(x[b]), exclusive)[b] + sum(x[b, k] for k <= i)
     """
 
+    def __init__(self, policy: GatherPolicy = POLICY.gathers) -> None:
+        self._policy = policy
+
     def transform_module(self, mod: IRModule, _ctx: PassContext) -> IRModule:
-        return rewritten(mod, lambda mod, _: _Rewriter(mod))
+        return rewritten(mod, lambda mod, _: _Rewriter(mod, self._policy.block))
 
 
 @mutator
 class _Rewriter(PyExprMutator):
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, most: int) -> None:
         super().__init__(mod)
-        self.found = False
+        self._most, self.found = most, False
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         value = binding.value
@@ -85,7 +87,7 @@ class _Rewriter(PyExprMutator):
                 x = topi.reshape(x, (math.prod(int(n) for n in x.shape),))
             axis = 0 if attrs.axis is None else int(attrs.axis) % len(x.shape)
             x = x if str(x.dtype) == wide else topi.cast(x, wide)
-            made = _scanned(x, axis, scan, bool(attrs.exclusive))
+            made = _scanned(x, axis, scan, self._most, bool(attrs.exclusive))
             return made if wide == dtype else topi.cast(made, dtype)
 
         x = self.visit_expr(call.args[0])
@@ -97,11 +99,11 @@ def _has_elements(call: relax.Call) -> bool:
     return shape is not None and math.prod(shape) > 0 and str(call.ty.dtype) != "bool"
 
 
-def _scanned(x: te.Tensor, axis: int, scan: Scan, exclusive: bool) -> te.Tensor:
+def _scanned(x: te.Tensor, axis: int, scan: Scan, most: int, exclusive: bool) -> te.Tensor:
     extent = int(x.shape[axis])
-    if extent <= BLOCK:
+    if extent <= most:
         return _block(x, axis, scan, exclusive)
-    width = block_width(extent)
+    width = block_width(extent, most)
     count = -(-extent // width)
     blocks = _in_blocks(x, axis, (count, width), scan.neutral)
     inner = _block(blocks, axis + 1, scan, exclusive)
@@ -111,7 +113,7 @@ def _scanned(x: te.Tensor, axis: int, scan: Scan, exclusive: bool) -> te.Tensor:
         lambda *at: scan.reduce(blocks(*at[: axis + 1], k, *at[axis + 1 :]), axis=k),
         "blocks",
     )
-    before = _scanned(whole, axis, scan, exclusive=True)
+    before = _scanned(whole, axis, scan, most, exclusive=True)
 
     def element(*at: tirx.Var) -> ir.Expr:
         block, place = at[axis] // width, at[axis] % width
@@ -121,10 +123,10 @@ def _scanned(x: te.Tensor, axis: int, scan: Scan, exclusive: bool) -> te.Tensor:
     return te.compute(x.shape, element, scan.name)
 
 
-def block_width(extent: int) -> int:
-    """Return the extent of a block: the divisor nearest to half of BLOCK, or that without one."""
-    half = BLOCK // 2
-    whole = [width for width in range(half // 2, BLOCK + 1) if extent % width == 0]
+def block_width(extent: int, most: int) -> int:
+    """Return the extent of a block: the divisor nearest to half of `most`, or that without one."""
+    half = most // 2
+    whole = [width for width in range(half // 2, most + 1) if extent % width == 0]
     return min(whole, key=lambda width: abs(width - half), default=half)
 
 

@@ -9,13 +9,11 @@ from tir_schedules.analysis.kernel_facts import summarize
 from tir_schedules.kernel_ir.evaluate import NotEvaluable, evaluate, points
 from tir_schedules.kernel_ir.stage import Kernel
 
-MOST_POINTS = 1 << 26
-
 
 class KnownValues:
     """Values of a function that a builder is making; each is computed once, when asked for."""
 
-    def __init__(self, builder: relax.BlockBuilder, most_points: int = MOST_POINTS) -> None:
+    def __init__(self, builder: relax.BlockBuilder, most_points: int) -> None:
         self._builder, self._most = builder, most_points
         self._found: dict[relax.Var, np.ndarray | None] = {}
         self._mod: ir.IRModule | None = None

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import ir, relax, te, tirx
 
-from .gathered_scatters import FEW_UPDATES, MOST_COMPARED, SUMS
+from ...policy import GatherPolicy
+from .gathered_scatters import SUMS
 from .indexing import COMBINES, inside
 from .scatters import Bound, Compute, Scatter, shape_of
 
@@ -32,12 +33,12 @@ def of_scatter_elements(call: relax.Call) -> Scatter:
         points[axis] = known[0]
         return points.reshape(len(counts), -1).T
 
-    def unknown(scatter: Scatter) -> Compute:
-        few = counts[axis] <= FEW_UPDATES
+    def unknown(scatter: Scatter, policy: GatherPolicy) -> Compute:
+        few = counts[axis] <= policy.few
         known = scatter.reduction in ("update", *SUMS)
-        if not few and not (known and counts[axis] * math.prod(extents) <= MOST_COMPARED):
+        if not few and not (known and counts[axis] * math.prod(extents) <= policy.compared):
             return None
-        return lambda *tensors: _beside(scatter, scatter.bind(tensors), axis)
+        return lambda *tensors: _beside(scatter, scatter.bind(tensors), axis, few)
 
     return Scatter(
         str(call.attrs.reduction),
@@ -52,7 +53,7 @@ def of_scatter_elements(call: relax.Call) -> Scatter:
     )
 
 
-def _beside(scatter: Scatter, bound: Bound, axis: int) -> te.Tensor:
+def _beside(scatter: Scatter, bound: Bound, axis: int, few: bool) -> te.Tensor:
     k = te.reduce_axis((0, scatter.counts[axis]), "k")
     none, sides = tirx.const(-1, "int32"), (scatter.counts, scatter.lead)
     short = [a for a, (n, m) in enumerate(zip(*sides, strict=True)) if a != axis and n < m]
@@ -76,7 +77,7 @@ def _beside(scatter: Scatter, bound: Bound, axis: int) -> te.Tensor:
         return tirx.EQ(found, tirx.Cast("int32", at[axis]))
 
     combine, shape = COMBINES[scatter.reduction], bound.data.shape
-    if scatter.counts[axis] <= FEW_UPDATES:
+    if few:
 
         def one_by_one(*at: tirx.Var) -> ir.Expr:
             value = bound.data(*at)
@@ -87,11 +88,11 @@ def _beside(scatter: Scatter, bound: Bound, axis: int) -> te.Tensor:
 
         return te.compute(shape, one_by_one, "scatter")
     if scatter.reduction in SUMS:
-        reduce, neutral = SUMS[scatter.reduction]
-        nothing = tirx.const(neutral, bound.data.dtype)
+        scan = SUMS[scatter.reduction]
+        nothing = tirx.const(scan.neutral, bound.data.dtype)
 
         def total(*at: tirx.Var) -> ir.Expr:
-            return reduce(
+            return scan.reduce(
                 tirx.Select(hits(at, k), bound.updates(*update_of(at, k)), nothing), axis=k
             )
 

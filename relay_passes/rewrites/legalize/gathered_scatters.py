@@ -14,36 +14,34 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, relax, te, tirx, topi
 
+from ...policy import POLICY, GatherPolicy
+from .block_scans import PRODUCT, SUM
 from .constants import KnownValues
 from .indexing import COMBINES, unravelled
 from .scatters import Bound, Compute, Scatter
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
-# Up to so many comparisons cost less than a kernel between two others does.
-MOST_COMPARED = 1 << 14
-FEW_UPDATES = 2
-MOST_IN_TABLE = 1 << 18
-MOST_OF_A_POINT = 16  # updates that are written out one behind the other
-SUMS = {
-    "add": (te.sum, 0),
-    "mul": (te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype)), 1),
-}
+SUMS = {"add": SUM, "mul": PRODUCT}
 
 
-def gathered(describe: Callable[[relax.Call], Scatter], otherwise: Legalizer) -> Legalizer:
+def gathered(
+    describe: Callable[[relax.Call], Scatter],
+    otherwise: Legalizer,
+    policy: GatherPolicy = POLICY.gathers,
+) -> Legalizer:
     """Return a legaliser that makes gathers of scatters where that pays."""
 
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         scatter = describe(call)
         if 0 in (*scatter.lead, *scatter.rest, *scatter.counts):
             return otherwise(builder, call)
-        values = KnownValues(builder)
+        values = KnownValues(builder, policy.known_points)
         known = [values(column) for column in scatter.columns]
         compute = None
         if all(each is not None for each in known):
-            compute, tables = _of_known(scatter, scatter.indices_of(known))
+            compute, tables = _of_known(scatter, scatter.indices_of(known), policy)
         if compute is None:
-            compute, tables = (scatter.unknown or _of_unknown)(scatter), ()
+            compute, tables = (scatter.unknown or _of_unknown)(scatter, policy), ()
         if compute is None:
             return otherwise(builder, call)
         name, arguments = call.op.name.rpartition(".")[2], (*scatter.arguments, *tables)
@@ -52,11 +50,18 @@ def gathered(describe: Callable[[relax.Call], Scatter], otherwise: Legalizer) ->
     return legalize
 
 
-def _of_known(scatter: Scatter, known: np.ndarray) -> tuple[Compute, tuple[relax.Expr, ...]]:
-    table = updates_of(_numbers(known, scatter.lead), scatter.lead, scatter.reduction == "update")
-    if table.shape[-1] == 1 and (box := box_of(table[..., 0])) is not None:
+def _of_known(
+    scatter: Scatter, known: np.ndarray, policy: GatherPolicy
+) -> tuple[Compute, tuple[relax.Expr, ...]]:
+    numbers, last = _numbers(known, scatter.lead), scatter.reduction == "update"
+    most = 1 if last else int(np.unique(numbers, return_counts=True)[1].max())
+    large = math.prod(scatter.lead) * most > policy.in_table
+    if most > policy.of_a_place or (most > 1 and large):
+        return None, ()
+    table = updates_of(numbers, scatter.lead, last)
+    if most == 1 and (box := box_of(table[..., 0])) is not None:
         return lambda *tensors: _windowed(scatter, scatter.bind(tensors), box), ()
-    if table.size > MOST_IN_TABLE or table.shape[-1] > MOST_OF_A_POINT:
+    if large:
         return None, ()
 
     def look_up(*tensors: te.Tensor) -> te.Tensor:
@@ -82,14 +87,14 @@ def updates_of(numbers: np.ndarray, lead: Sequence[int], last: bool) -> np.ndarr
     return table.reshape(*lead, -1)
 
 
-def _of_unknown(scatter: Scatter) -> Compute:
-    replaces, few = scatter.reduction == "update", scatter.count <= FEW_UPDATES
+def _of_unknown(scatter: Scatter, policy: GatherPolicy) -> Compute:
+    replaces, few = scatter.reduction == "update", scatter.count <= policy.few
     compared = math.prod(scatter.lead) * scatter.count
-    if replaces and (few or compared <= MOST_COMPARED):
+    if replaces and (few or compared <= policy.compared):
         return lambda *tensors: _last(scatter, scatter.bind(tensors))
     if few:
         return lambda *tensors: _one_by_one(scatter, scatter.bind(tensors))
-    if scatter.reduction in SUMS and compared * math.prod(scatter.rest) <= MOST_COMPARED:
+    if scatter.reduction in SUMS and compared * math.prod(scatter.rest) <= policy.compared:
         return lambda *tensors: _summed(scatter, scatter.bind(tensors))
     return None
 
@@ -190,18 +195,17 @@ def _one_by_one(scatter: Scatter, bound: Bound) -> te.Tensor:
 
 def _summed(scatter: Scatter, bound: Bound) -> te.Tensor:
     """Return the result where each point gets all of the updates that go there."""
-    hits, (reduce, neutral) = _hits(scatter, bound), SUMS[scatter.reduction]
-    k, nothing = te.reduce_axis((0, scatter.count), "k"), tirx.const(neutral, bound.data.dtype)
+    hits, scan = _hits(scatter, bound), SUMS[scatter.reduction]
+    k, nothing = te.reduce_axis((0, scatter.count), "k"), tirx.const(scan.neutral, bound.data.dtype)
 
     def total(*at: tirx.Var) -> ir.Expr:
         lead, rest = at[: len(scatter.lead)], at[len(scatter.lead) :]
         update = bound.updates(*unravelled(k, scatter.counts), *rest)
-        return reduce(tirx.Select(hits(k, lead), update, nothing), axis=k)
+        return scan.reduce(tirx.Select(hits(k, lead), update, nothing), axis=k)
 
     totals = te.compute(bound.data.shape, total, "totals")
-    combine = COMBINES[scatter.reduction]
     return te.compute(
-        bound.data.shape, lambda *at: combine(bound.data(*at), totals(*at)), "scatter"
+        bound.data.shape, lambda *at: scan.combine(bound.data(*at), totals(*at)), "scatter"
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, relax, te, topi
 
+from ...policy import GatherPolicy
 from .indexing import along, broadcast, fields, inside
 
 Compute = Callable[..., te.Tensor] | None
@@ -39,7 +40,7 @@ class Scatter:
     columns: tuple[relax.Expr, ...]
     indices_of: Callable[[list[np.ndarray]], np.ndarray]
     bind: Callable[[Sequence[te.Tensor]], Bound]
-    unknown: Callable[[Scatter], Compute] | None = None
+    unknown: Callable[[Scatter, GatherPolicy], Compute] | None = None
 
     @property
     def count(self) -> int:

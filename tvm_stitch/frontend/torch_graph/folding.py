@@ -15,9 +15,9 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, InputSpec, TensorArgument
 
+from relay_passes.policy import POLICY, LayoutPolicy
 from tir_schedules.fuel import is_out, spend
 
-SMALL_BYTES = 1 << 16  # what is made may be larger than what it is made of, up to here
 _HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 # What a kernel reads through strides, or `fold_weights` lays out: never a reason to store more.
 _VIEWS = frozenset(
@@ -28,14 +28,16 @@ _VIEWS = frozenset(
      torch.ops.aten.squeeze.dim, torch.ops.aten.squeeze.dims}  # fmt: skip
 
 
-def fold_parameters(program: ExportedProgram) -> ExportedProgram:
+def fold_parameters(
+    program: ExportedProgram, policy: LayoutPolicy = POLICY.layout
+) -> ExportedProgram:
     """Return the program with parameters in the place of what depends on such alone.
 
     `program` is a decomposed one that writes over nothing; its graph may be changed. What is made
     is no larger than the tensors that it takes the place of, or small; views stay, and so does what
     draws random numbers.
     """
-    folder = _Folder(program)
+    folder = _Folder(program, policy.folded_bytes)
     with torch.no_grad():
         made = {node: folder.value(node) for node in folder.roots() if spend("fold", node.name)}
     if not made:
@@ -66,8 +68,8 @@ def fold_parameters(program: ExportedProgram) -> ExportedProgram:
 
 
 class _Folder:
-    def __init__(self, program: ExportedProgram) -> None:
-        self._graph = program.graph
+    def __init__(self, program: ExportedProgram, small: int) -> None:
+        self._graph, self._small = program.graph, small
         self._held = _held(program)
         self._made_of: dict[fx.Node, frozenset[fx.Node]] = {}  # what parameters alone make
         self._values: dict[fx.Node, object] = {}
@@ -121,7 +123,7 @@ class _Folder:
         # Each of those that nothing else reads makes room once.
         sources = {n for n in self._made_of[node] if all(u in self._made_of for u in n.users)}
         sources -= self._freed
-        if _bytes_of(made) > max(SMALL_BYTES, sum(_bytes_of(n.meta["val"]) for n in sources)):
+        if _bytes_of(made) > max(self._small, sum(_bytes_of(n.meta["val"]) for n in sources)):
             return False
         self._freed |= sources
         return True

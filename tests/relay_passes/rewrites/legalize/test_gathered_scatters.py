@@ -14,7 +14,9 @@ from onnx import helper, numpy_helper
 from tvm import relax
 
 import tvm_stitch
-from relay_passes.rewrites.legalize.gathered_scatters import FEW_UPDATES, MOST_COMPARED, box_of
+from relay_passes.policy import POLICY
+from relay_passes.rewrites.legalize import gathered_scatters
+from relay_passes.rewrites.legalize.gathered_scatters import box_of
 from support.models import relax_models as rm
 
 RNG = np.random.default_rng()
@@ -178,6 +180,18 @@ def test_several_updates_of_a_known_point_are_combined(reduction):
     assert scatter.check(known=True).report.fallbacks == 0
 
 
+def test_many_updates_of_one_known_point_make_no_table_of_all_points():
+    """Of 4,096 points and 3,000 updates of the first the table would have 12 million places."""
+    indices = np.zeros((3000, 1), "int64")
+    scatter = Scatter(
+        "ScatterND", numbers((4096,)), indices, numbers((3000,)), {"reduction": "add"}
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gathered_scatters, "updates_of", None)
+        model = tvm_stitch.compile(scatter.model(known=True), threads=1)
+    assert model.report.fallbacks == 1
+
+
 def test_what_no_update_reaches_keeps_its_nan_and_updates_of_other_points_do_not_spread():
     data = numbers((6, 5))
     data[0, 2], data[4, 1] = np.nan, np.inf
@@ -191,14 +205,14 @@ def test_what_no_update_reaches_keeps_its_nan_and_updates_of_other_points_do_not
 
 
 def test_few_updates_of_a_large_tensor_and_many_of_a_small_one_are_no_loops():
-    large = anywhere((300, 130), (FEW_UPDATES,), 1).check(known=False)
+    large = anywhere((300, 130), (POLICY.gathers.few,), 1).check(known=False)
     small = anywhere((48,), (48,), 1).check(known=False)
     beside = of_elements((1, 8, 16), (1, 1, 16), -2).check(known=False)
     assert [model.report.fallbacks for model in (large, small, beside)] == [0, 0, 0]
 
 
 def test_many_updates_of_a_large_tensor_stay_a_loop():
-    rows = MOST_COMPARED // 2048 + 1
+    rows = POLICY.gathers.compared // 2048 + 1
     assert anywhere((2048,), (rows,), 1).check(known=False).report.fallbacks == 1
 
 
