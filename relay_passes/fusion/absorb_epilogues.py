@@ -26,10 +26,11 @@ def absorb_epilogues(
     """
     whole: MutableMapping[OpNode, Group] = ChainMap({}, home)
     _grow(anchor, whole, _anything, _anything)
-    may, loses = _anything, refuse(whole[anchor])
-    if loses is not None and loses != (alone := refuse(home[anchor])):
-        may = lambda union: refuse(union) in (None, alone)  # noqa: E731
-    _grow(anchor, home, may, spend)
+    loses = refuse(whole[anchor])
+    if loses is None or loses == (alone := refuse(home[anchor])):
+        _grow(anchor, home, _anything, spend)
+    else:
+        _grow(anchor, home, lambda union: refuse(union) in (None, alone), spend)
 
 
 def _anything(_asked: object) -> bool:

@@ -131,10 +131,7 @@ def panel_lanes(columns: int, dtype: str, device: CpuDevice) -> int | None:
 
 
 def filled_lanes(columns: int, dtype: str, device: CpuDevice) -> int:
-    """Return the lanes of half a register, or of one, that fewer columns take as long as.
-
-    One or two are sums along the depth: 51 us, where 8 take 57 (384 x 768, Zen 4), and 7 took 460.
-    """
+    """Return the lanes of a short register, or of one, that fewer columns take as long as."""
     register = device.vector_bytes // dtype_bytes(dtype)
-    fitting = [lanes for lanes in (LIMITS.least_lanes, register) if lanes >= columns > 2]
-    return min(fitting, default=columns)
+    fitting = [lanes for lanes in (LIMITS.least_lanes, register) if lanes >= columns]
+    return min(fitting) if fitting and columns > LIMITS.summed_columns else columns
