@@ -37,6 +37,8 @@ def run(case: str) -> dict:
     error, told = error_of_max([each.numpy() for each in made], expected), report()
     left = {"eager": told.eager, "operators": told.operators}
     wrong = [] if error < BOUND else [f"error of max {error:.3g}, the bound is {BOUND}"]
+    if told.fallback:
+        wrong.append(f"on the fallback schedule: {', '.join(told.fallback)}")
     return {"error_of_max": error, "builds": told.builds, "kernels": told.kernels, **left,
             "wrong": wrong}  # fmt: skip
 

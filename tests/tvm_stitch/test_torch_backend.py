@@ -171,6 +171,17 @@ def test_what_stands_around_a_lacking_operator_is_ours():
 
 
 @torch.no_grad()
+def test_report_names_kernels_on_the_fallback_schedule():
+    def function(x, places):
+        return torch.relu(x).scatter_reduce(1, places, x, "amax")
+
+    x, places = torch.randn(5, 70), torch.randint(0, 70, (5, 70))
+    close(torch.compile(function, backend=backend)(x, places), function(x, places))
+    assert "scatter_elements" in report().fallback
+    assert "on the fallback schedule: scatter_elements" in str(report())
+
+
+@torch.no_grad()
 def test_strict_raises_what_can_t_be_built():
     run = torch.compile(torch.linalg.svdvals, backend=backend, options={"strict": True})
     with pytest.raises(StitchError):

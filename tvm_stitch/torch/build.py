@@ -43,11 +43,11 @@ def built(
         if keywords.get("cache") is not None:
             cache = ModelCache.of_digest(Path(keywords["cache"]), digest_of(part), options)
             if (found := cache.load(key)) is not None:
-                count_loaded(found.report.kernels)
+                count_loaded(found.report)
                 return found
         program = exported(part, inputs, "a graph of torch.compile")
         model = tvm_stitch.compile(program, **options)
-        count_build(model.report.kernels)
+        count_build(model.report)
         if cache is not None:
             cache.store(key, model)
         return model
