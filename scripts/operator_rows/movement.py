@@ -10,6 +10,8 @@ import onnx
 from bench_compute import Case
 from zoo.graph import Graph
 
+from operator_rows.single import shape_text, single
+
 _TRANSPOSES = [
     *(((1, 56, 56, 96), (0, 3, 1, 2)), ((1, 96, 56, 56), (0, 2, 3, 1))),
     *(((8, 128, 12, 64), (0, 2, 1, 3)), ((8, 12, 128, 64), (0, 1, 3, 2))),
@@ -29,9 +31,9 @@ _SAMPLED = [(1, 32, 64, 64), (1, 256, 20, 20)]
 def cases() -> Iterator[Case]:
     """Yield the movements."""
     for shape, perm in _TRANSPOSES:
-        told = f"{_shape(shape)} as {perm}"
+        told = f"{shape_text(shape)} as {perm}"
         out = [shape[axis] for axis in perm]
-        model = partial(_one, "Transpose", shape, out, perm=list(perm))
+        model = partial(single, "Transpose", shape, out, perm=list(perm))
         yield Case("transpose", told, 0, model)
     for channels, size, out, attributes in _RESIZES:
         told = f"{channels} x {size}^2 to {out}^2, {' '.join(attributes.values())}"
@@ -39,30 +41,18 @@ def cases() -> Iterator[Case]:
     for mode in ("reflect", "edge", "constant"):
         yield Case("pad", f"32 x 128^2 by 3, {mode}", 0, partial(_pad, mode))
     for shape in _SAMPLED:
-        yield Case("grid_sample", _shape(shape), 0, partial(_grid_sample, shape))
+        yield Case("grid_sample", shape_text(shape), 0, partial(_grid_sample, shape))
     shapes = (1, 48, 64, 64), (1, 12, 128, 128)
-    model = partial(_one, "DepthToSpace", *shapes, blocksize=2, mode="CRD")
-    yield Case("depth_to_space", _shape(shapes[0]), 0, model)
-    model = partial(_one, "SpaceToDepth", *reversed(shapes), blocksize=2)
-    yield Case("space_to_depth", _shape(shapes[1]), 0, model)
+    model = partial(single, "DepthToSpace", *shapes, blocksize=2, mode="CRD")
+    yield Case("depth_to_space", shape_text(shapes[0]), 0, model)
+    model = partial(single, "SpaceToDepth", *reversed(shapes), blocksize=2)
+    yield Case("space_to_depth", shape_text(shapes[1]), 0, model)
     yield Case("concat", "64, 33, 31 channels of 56^2", 0, _concat)
     yield Case("channel_shuffle", "116 x 28^2 in 2 groups", 0, _shuffle)
     yield Case("gather", "4 x 128 of 30522 x 768", 0, _gather)
     yield Case("gather_elements", "64 x 1000 of 64 x 4096", 0, _gather_elements)
     yield Case("scatter_elements", "64 x 8 into 64 x 4096", 0, _scatter_elements)
     yield Case("scatter_nd", "a slice of 128 x 768", 0, _scatter_nd)
-
-
-def _shape(extents: Sequence[int]) -> str:
-    return " x ".join(map(str, extents))
-
-
-def _one(
-    kind: str, shape: Sequence[int], out: Sequence[int], **attributes: object
-) -> onnx.ModelProto:
-    graph = Graph(kind.lower())
-    graph.output(graph.op(kind, graph.input("x", shape), **attributes), "y", out)
-    return graph.model()
 
 
 def _resize(channels: int, size: int, out: int, attributes: dict) -> onnx.ModelProto:

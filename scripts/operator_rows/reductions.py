@@ -9,6 +9,8 @@ import onnx
 from bench_compute import Case
 from zoo.graph import Graph
 
+from operator_rows.single import shape_text, single
+
 _POOLS = [  # kind, channels, size, kernel, stride, pad
     *(("MaxPool", 64, 112, 3, 2, 1), ("MaxPool", 128, 20, 5, 1, 2)),
     ("AveragePool", 96, 55, 3, 1, 1),
@@ -31,17 +33,17 @@ def cases() -> Iterator[Case]:
         told = f"{channels} x {size}^2 by {kernel}, stride {stride}"
         out = (1, channels, *[(size + 2 * pad - kernel) // stride + 1] * 2)
         sizes = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
-        model = partial(_one, kind, (1, channels, size, size), out, **sizes)
+        model = partial(single, kind, (1, channels, size, size), out, **sizes)
         yield Case(kind.lower(), told, 0, model)
     yield _case("GlobalAveragePool", (1, 1280, 7, 7), (1, 1280, 1, 1))
     for kind, shape, axis in _ALONG:
-        told = f"{_shape(shape)} along {axis}"
+        told = f"{shape_text(shape)} along {axis}"
         yield Case(kind.lower(), told, 0, partial(_along, kind, shape, axis))
     for kind, shape, axes in _REDUCTIONS:
-        told = f"{_shape(shape)} over {axes}"
+        told = f"{shape_text(shape)} over {axes}"
         yield Case(kind.lower(), told, 0, partial(_reduction, kind, shape, axes))
     for shape, axis in _SCANS:
-        yield Case("cumsum", f"{_shape(shape)} along {axis}", 0, partial(_scan, shape, axis))
+        yield Case("cumsum", f"{shape_text(shape)} along {axis}", 0, partial(_scan, shape, axis))
     for channels, size in _GROUPS:
         told = f"{channels} x {size}^2 in 32 groups, SiLU"
         yield Case("group_norm", told, 0, partial(_group_norm, channels, size))
@@ -53,23 +55,11 @@ def cases() -> Iterator[Case]:
     yield Case("squeeze_excite", "96 x 28^2 by 24", 0, _squeeze_excite)
 
 
-def _shape(extents: Sequence[int]) -> str:
-    return " x ".join(map(str, extents))
-
-
 def _case(
     kind: str, shape: Sequence[int], out: Sequence[int] | None = None, **attributes: object
 ) -> Case:
-    model = partial(_one, kind, shape, out or shape, **attributes)
-    return Case(kind.lower(), _shape(shape), 0, model)
-
-
-def _one(
-    kind: str, shape: Sequence[int], out: Sequence[int], **attributes: object
-) -> onnx.ModelProto:
-    graph = Graph(kind.lower())
-    graph.output(graph.op(kind, graph.input("x", shape), **attributes), "y", out)
-    return graph.model()
+    model = partial(single, kind, shape, out or shape, **attributes)
+    return Case(kind.lower(), shape_text(shape), 0, model)
 
 
 def _along(kind: str, shape: Sequence[int], axis: int) -> onnx.ModelProto:
