@@ -335,3 +335,16 @@ def test_a_constant_index_outside_is_refused():
 
     with pytest.raises(StitchError, match="holds 0 to 5, outside 0 to 4"):
         import_model(module(emit, X))
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_known_places_are_clamped_only_if_one_is_outside_its_own_axis(outside):
+    x, places = array(2, 500), np.arange(4000) % 500
+    places = np.stack([places % 2, places], 1)
+    places[7, 0] = 400 if outside else -1  # inside the longer axis
+    node = helper.make_node("GatherND", ["x", "places"], ["y"])
+    inputs, outputs = {"x": (TensorProto.FLOAT, [2, 500])}, {"y": (TensorProto.FLOAT, [4000])}
+    proto = model([node], inputs, outputs, {"places": places})
+    assert ("R.min(" in import_model(proto).mod["main"].script()) == outside
+    got = tvm_stitch.compile(proto, threads=1).run({"x": x})["y"]
+    np.testing.assert_array_equal(got, x[places[:, 0].clip(-2, 1), places[:, 1]])
