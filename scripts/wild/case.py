@@ -14,7 +14,7 @@ import tvm_stitch
 from tvm_stitch.errors import StitchError
 from wild.catalogue import ARCHITECTURES
 from wild.comparison import error_of_max, reference
-from wild.expected import CHANGED_BY_EXPORTER, NOT_EXPORTED, REFUSED
+from wild.expected import CHANGED_BY_EXPORTER, INVALID, NOT_EXPORTED, REFUSED
 from wild.exporters import NotExported, export, suffix
 
 THREADS = 2
@@ -71,7 +71,12 @@ def answer(case: str, **options: object) -> dict:
         try:
             model = exported.compile(**options)
         except StitchError as error:
-            return _failed("refused", str(error), REFUSED.get(case))
+            refused = _failed("refused", str(error), {**REFUSED, **INVALID}.get(case))
+            if case in REFUSED:
+                model = exported.compile(fallback="onnxruntime")
+                refused["error_of_max"] = error_of_max(exported.run(model), exported.expected)
+                refused["wrong"] += _beyond(refused["error_of_max"])
+            return refused
         expected = exported.expected
         if case in CHANGED_BY_EXPORTER:
             expected = exported.by_onnxruntime()
@@ -81,17 +86,20 @@ def answer(case: str, **options: object) -> dict:
     wrong = []
     if not as_listed:
         wrong.append("it is listed as changed by its exporter and is not")
-    if case in {**NOT_EXPORTED, **REFUSED}:
+    if case in {**NOT_EXPORTED, **REFUSED, **INVALID}:
         wrong.append("it is listed as failing and does not")
-    if not error < BOUND:
-        wrong.append(f"error of max {error:.3g}, the bound is {BOUND}")
+    wrong += _beyond(error)
     if left:
         wrong.append(f"on the fallback schedule: {', '.join(left)}")
     return {"error_of_max": error, "kernels": model.report.kernels, "wrong": wrong}
 
 
 def _differ(got: list[np.ndarray], expected: list[np.ndarray]) -> bool:
-    return not error_of_max(got, expected) < BOUND
+    return bool(_beyond(error_of_max(got, expected)))
+
+
+def _beyond(error: float) -> list[str]:
+    return [] if error < BOUND else [f"error of max {error:.3g}, the bound is {BOUND}"]
 
 
 def _failed(what: str, said: str, reason: str | tuple[str, ...] | None) -> dict:

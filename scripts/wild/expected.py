@@ -52,14 +52,17 @@ NOT_EXPORTED: dict[str, str] = {
 }
 
 
-# Each part of these messages must be in what is said.
+# Each part of these messages must be in what is said. With `fallback="onnxruntime"` they are right.
 REFUSED: dict[str, str | tuple[str, ...]] = {
-    "canine:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file
-    "falcon_alibi:onnx-legacy": "element type complex128 is not supported",  # nor by ONNX Runtime
-    "mamba2:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file
-    "patchtsmixer:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file
-    "patchtst:onnx-legacy": "its inputs do not fit",  # nor does ONNX Runtime take the file
     "wav2vec2_masked:onnx-dynamo": "ScatterND op requires the updates tensor",
+}
+# Files that ONNX Runtime does not take either.
+INVALID: dict[str, str | tuple[str, ...]] = {
+    "canine:onnx-legacy": "its inputs do not fit",
+    "falcon_alibi:onnx-legacy": "element type complex128 is not supported",
+    "mamba2:onnx-legacy": "its inputs do not fit",
+    "patchtsmixer:onnx-legacy": "its inputs do not fit",
+    "patchtst:onnx-legacy": "its inputs do not fit",
 }
 
 # Models that their exporter writes as others: what is compiled must be as ONNX Runtime runs it.

@@ -136,18 +136,18 @@ def test_an_error_is_relative_to_the_largest_element_and_nan_is_infinitely_far()
 
 def test_a_failure_that_is_not_listed_is_wrong_and_so_is_a_listed_one_that_works(monkeypatch):
     assert wild_case.answer("canine:onnx-legacy")["wrong"] == []
-    monkeypatch.setitem(wild_case.REFUSED, "canine:onnx-legacy", "another reason")
+    monkeypatch.setitem(wild_case.INVALID, "canine:onnx-legacy", "another reason")
     assert "do not fit" in wild_case.answer("canine:onnx-legacy")["wrong"][0]
-    monkeypatch.setitem(wild_case.REFUSED, "mlp_narrow:onnx-legacy", "it is refused")
+    monkeypatch.setitem(wild_case.INVALID, "mlp_narrow:onnx-legacy", "it is refused")
     assert wild_case.answer("mlp_narrow:onnx-legacy")["wrong"] == [
         "it is listed as failing and does not"
     ]
 
 
 def test_each_part_of_a_reason_must_be_in_what_is_said(monkeypatch):
-    monkeypatch.setitem(wild_case.REFUSED, "canine:onnx-legacy", ("inputs do not fit", "MatMul"))
+    monkeypatch.setitem(wild_case.INVALID, "canine:onnx-legacy", ("inputs do not fit", "MatMul"))
     assert wild_case.answer("canine:onnx-legacy")["wrong"] == []
-    monkeypatch.setitem(wild_case.REFUSED, "canine:onnx-legacy", ("inputs do not fit", "another"))
+    monkeypatch.setitem(wild_case.INVALID, "canine:onnx-legacy", ("inputs do not fit", "another"))
     assert wild_case.answer("canine:onnx-legacy")["wrong"]
 
 
@@ -208,3 +208,11 @@ def test_the_command_knows_its_names(capsys):
     with pytest.raises(SystemExit):
         main(["--check", "nothing"])
     assert "nothing is no case" in capsys.readouterr().err
+
+
+def test_what_is_refused_is_right_with_onnxruntime(monkeypatch):
+    case = "wav2vec2_masked:onnx-dynamo"
+    assert wild_case.answer(case)["wrong"] == []
+    monkeypatch.setattr(wild_case, "BOUND", 1e-12)
+    (told,) = wild_case.answer(case)["wrong"]
+    assert "the bound is 1e-12" in told
