@@ -61,6 +61,7 @@ def check(model: onnx.ModelProto, special: float | None, fusion: str) -> None:
     np.testing.assert_allclose(got[finite], want[finite], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("fusion", ["stitch", "none"])
 @pytest.mark.parametrize("special", [None, np.inf, np.nan])
 @pytest.mark.parametrize("case", CASES)
@@ -68,6 +69,7 @@ def test_a_special_number_of_the_image_is_where_it_is_met(case, special, fusion)
     check(model_of(*CASES[case]), special, fusion)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("weight", [np.inf, np.nan])
 @pytest.mark.parametrize("case", CASES)
 def test_a_special_number_of_the_weight_is_where_it_is_met(case, weight):
