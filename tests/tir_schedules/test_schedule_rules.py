@@ -51,6 +51,7 @@ AWKWARD = [
 ]
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in AWKWARD])
 def test_a_kernel_touches_nothing_outside_its_inputs_and_writes_none(case):
     model = case.model()
@@ -127,6 +128,7 @@ def test_bits_do_not_depend_on_the_run_or_the_number_of_threads(case):
             assert bits == first, f"{threads} threads"
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("name", sc.SUBGRAPHS)
 def test_a_kernel_below_the_parallel_threshold_is_serial(name):
     built = sc.compiled(zoo.subgraph(name), threads=2)
@@ -137,6 +139,7 @@ def _vector_extents(kernel) -> list[int]:
     return [int(s.extent) for s, _ in tir.statements(kernel.body) if tir.is_vector(s)]
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("columns", [16, 17, 31, 64, 127, 384, 1000])
 @pytest.mark.parametrize("name", ["softmax", "layernorm_decomposed", "bias_gelu"])

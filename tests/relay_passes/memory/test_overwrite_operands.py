@@ -83,6 +83,7 @@ GRAPHS = {
 }
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_only_intermediates_that_die_are_overwritten(name, threads):

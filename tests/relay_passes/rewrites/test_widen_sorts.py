@@ -28,6 +28,7 @@ def numbers(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     return rng.permutation(np.array([*between, ends.min, ends.max], dtype)).reshape(shape)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_largest_and_the_least_of_every_type_are_found(dtype, largest):

@@ -78,6 +78,7 @@ def check(
             np.testing.assert_array_equal(got[-1], order)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_type_is_in_order(dtype, descending):
@@ -89,6 +90,7 @@ def test_its_reference_sorts_alike(dtype):
     check(sort_of((4, 40), 1, 5, dtype, True, places="int32"), 1, referenced=True)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("length", LENGTHS)
 def test_every_way_to_keep_the_first_is_right(length, count):

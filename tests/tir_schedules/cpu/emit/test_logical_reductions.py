@@ -28,6 +28,7 @@ def check(kind: str, shape: tuple[int, ...], axis: int, device) -> None:
     np.testing.assert_array_equal(y, getattr(np, kind)(x, axis))
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("shape", "axis"), CASES)
 @pytest.mark.parametrize("kind", ["any", "all"])

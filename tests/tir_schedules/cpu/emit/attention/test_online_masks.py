@@ -117,6 +117,7 @@ LAYOUTS = st.sampled_from(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(
     layout=LAYOUTS,
