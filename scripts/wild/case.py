@@ -73,7 +73,7 @@ def answer(case: str, **options: object) -> dict:
         except StitchError as error:
             refused = _failed("refused", str(error), {**REFUSED, **INVALID}.get(case))
             if case in REFUSED:
-                model = exported.compile(fallback="onnxruntime")
+                model = exported.compile(**options, fallback="onnxruntime")
                 refused["error_of_max"] = error_of_max(exported.run(model), exported.expected)
                 refused["wrong"] += _beyond(refused["error_of_max"])
             return refused

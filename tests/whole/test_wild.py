@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -216,3 +217,10 @@ def test_what_is_refused_is_right_with_onnxruntime(monkeypatch):
     monkeypatch.setattr(wild_case, "BOUND", 1e-12)
     (told,) = wild_case.answer(case)["wrong"]
     assert "the bound is 1e-12" in told
+
+
+@pytest.mark.long(every=5)
+@pytest.mark.parametrize("case", sorted(wild_case.INVALID))
+def test_what_is_called_invalid_is_refused_by_onnxruntime_too(case, tmp_path):
+    with pytest.raises((Fail, InvalidGraph)):
+        wild_case.Case.exported(case, tmp_path).by_onnxruntime()
