@@ -62,6 +62,7 @@ def test_passes_in_a_sequential_leave_a_model_right(make):
     assert_right(tvm.compile(stitched(model.mod), rm.cpu()), model)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("make", CASES)
 def test_the_relax_pipeline_leaves_a_model_right(make):
     model = make()
@@ -195,6 +196,7 @@ def test_tvms_own_relax_passes_leave_a_networks_kernels_as_they_are(name):
         _same_kernels(mod, relax.get_default_pipeline(rm.cpu())(mod))
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("name", ["bert", "mobilenetv2"])
 def test_no_kernel_computes_a_constant(name):
     built = sc.compiled(zoo.model(name, **zoo.SMALL[name]))

@@ -51,6 +51,7 @@ def test_an_unknown_section_is_bad_usage():
     assert "use models, matrix, random, plans" in done.stderr
 
 
+@pytest.mark.long
 def test_a_case_that_raises_or_does_not_end_or_kills_its_process_is_wrong_alone(monkeypatch):
     worker = crew.Worker("random")
     assert "ValueError" in worker.run("no seed")["error"]
@@ -214,6 +215,7 @@ print(len(loaded.left_out()))
 """
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     ("module", "call", "told"),
     [

@@ -21,7 +21,7 @@ from tvm_stitch.frontend import import_model
 BOUND = 1e-4  # max difference over max magnitude
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("name", ["bert", "resnet50", "mobilenetv2", "gpt2"])
 def test_a_whole_model_runs_by_a_backend_of_serial_loops(name):
     model = zoo.model(name, **zoo.SMALL[name])

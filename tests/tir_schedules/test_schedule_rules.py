@@ -51,7 +51,7 @@ AWKWARD = [
 ]
 
 
-@pytest.mark.long(every=4)
+@pytest.mark.long(every=8)
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in AWKWARD])
 def test_a_kernel_touches_nothing_outside_its_inputs_and_writes_none(case):
     model = case.model()
@@ -67,6 +67,7 @@ def test_a_kernel_touches_nothing_outside_its_inputs_and_writes_none(case):
     assert memory.in_child(partial(work, at_end=False)) == 0
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("shape", [(17,), (1, 1), (7, 31), (129, 1000), LONG, (1021, 1000)])
 def test_a_kernel_writes_nothing_outside_its_outputs(shape):
     case = sc.Case("row_and_column" if len(shape) > 1 else "softmax", shape)
@@ -114,7 +115,7 @@ REPEATED = [
 ]
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in REPEATED])
 def test_bits_do_not_depend_on_the_run_or_the_number_of_threads(case):
     model = case.model()
@@ -139,7 +140,7 @@ def _vector_extents(kernel) -> list[int]:
     return [int(s.extent) for s, _ in tir.statements(kernel.body) if tir.is_vector(s)]
 
 
-@pytest.mark.long(every=4)
+@pytest.mark.long(every=20)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("columns", [16, 17, 31, 64, 127, 384, 1000])
 @pytest.mark.parametrize("name", ["softmax", "layernorm_decomposed", "bias_gelu"])

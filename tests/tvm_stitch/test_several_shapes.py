@@ -122,6 +122,7 @@ def test_only_one_shape_is_explained(model):
         tvm_stitch.explain(model, shapes={name: SHAPES for name in NAMES})
 
 
+@pytest.mark.long
 def test_the_command_takes_a_shape_several_times(model, tmp_path):
     path, out = tmp_path / "model.onnx", tmp_path / "model.so"
     onnx.save(model, path)

@@ -71,7 +71,7 @@ def nodes():
         return Runner(onnx_backend.StitchBackend, __name__).test_cases["OnnxBackendNodeModelTest"]
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=10)
 @pytest.mark.parametrize("name", NODES)
 def test_a_node_does_what_onnx_says(nodes, name):
     nodes(f"test_{name}_cpu").debug()

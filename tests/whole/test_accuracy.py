@@ -25,6 +25,7 @@ def model_of(nodes, inputs, outputs, **constants) -> ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [
@@ -64,6 +65,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("op", FUNCTIONS)
 def test_a_function_is_within_4_ulp_at_small_and_large_arguments(op, dtype):

@@ -15,6 +15,7 @@ from support.blocks.reducer import whole
 from support.decisions import case
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("seed", [3144514762, 1407557922])
 def test_a_kept_product_has_the_same_bits_on_any_number_of_threads(seed):
     """A convolution of one tap and channel is no sum: its product is kept, then read by a sum.
@@ -42,6 +43,7 @@ def test_lanes_that_are_done_twice_do_not_read_what_they_have_made():
     assert found == []
 
 
+@pytest.mark.long
 def test_a_check_of_operands_may_store_past_the_caches():
     """Random decisions had it do so; the code for that was imported for the usual way alone.
 
@@ -59,6 +61,7 @@ def test_a_check_of_operands_may_store_past_the_caches():
     assert (told.returncode, told.stdout.strip()) == (0, "[]"), told.stderr
 
 
+@pytest.mark.long
 def test_what_two_threads_run_is_legal():
     """Two threads shared out a weight's panels, of which a product beside was read across.
 
@@ -68,6 +71,7 @@ def test_what_two_threads_run_is_legal():
     assert wrong(chosen.graph(), chosen.way) == []
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("seed", [3379964142, 530405333])
 def test_default_decisions_are_legal(seed):
     """Lines ahead of a gathered operand were asked for; windows without lanes lost their sums.
@@ -78,6 +82,7 @@ def test_default_decisions_are_legal(seed):
     assert found == []
 
 
+@pytest.mark.long
 def test_positions_told_apart_are_inside_the_sum_of_a_lone_nest():
     """The lines of minimal filtering were computed in a small product, whose terms went in lanes.
 
@@ -87,6 +92,7 @@ def test_positions_told_apart_are_inside_the_sum_of_a_lone_nest():
     assert wrong(chosen.graph(), chosen.way) == []
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("rows", [1, 2])  # of one the rest of a line is known to be 0
 @pytest.mark.parametrize("op", ["Clip", "Less", "Sub", "Max"])
 @pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
@@ -112,6 +118,7 @@ def test_unsigned_zeros_of_a_mask_are_compared_with_literals(op, dtype, rows):
     np.testing.assert_array_equal(model.run({"x": x})["y"], want)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("op", ["Less", "GreaterOrEqual", "Equal", "And"])
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint64"])
 def test_a_condition_is_divided_by_what_may_be_negative(op, dtype):

@@ -42,6 +42,7 @@ def test_a_mutation_is_gone_behind_its_block():
 UNSEEN = ("long_attention", "masked_attention", "softmax_rows", "row_maxima", "chain")
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("name", UNSEEN)
 def test_a_model_of_a_mutation_gives_what_onnx_runtime_gives(name):
     model = getattr(mutation_models, name)()

@@ -26,7 +26,7 @@ def check(seed):
     assert not found, f"scripts/reduce_blocks.py {seed}\n{case.way}\n{describe(graph)}"
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("seed", FIXED)
 def test_a_network_gives_what_numpy_gives(seed):
     check(seed)

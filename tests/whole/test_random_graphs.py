@@ -37,12 +37,14 @@ def test_a_random_graph_gives_what_numpy_gives(graph):
     check(graph, parallel=False)
 
 
+@pytest.mark.long
 @few
 @given(graphs)
 def test_a_random_graph_with_every_kernel_parallel_gives_what_numpy_gives(graph):
     check(graph, parallel=True)
 
 
+@pytest.mark.long
 @few
 @given(graphs, st.integers(0, 1 << 30))
 def test_a_random_plan_of_a_random_graph_gives_what_numpy_gives(graph, seed):

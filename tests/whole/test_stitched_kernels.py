@@ -37,6 +37,7 @@ LONG_COLUMNS = [  # a softmax whose columns are long and few: tiles of whole col
 LARGE = [sc.Case(n, zoo.bench_shapes(n)["peers"]) for n in sc.SUBGRAPHS]
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize(
     "case", [pytest.param(c, id=c.id) for c in [*EVERY_OPTION, *SAMPLE, *LONG_COLUMNS]]
 )
@@ -44,6 +45,7 @@ def test_a_subgraph_is_one_stitched_kernel_equal_to_numpy(case):
     sc.check(case)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in LARGE])
 def test_a_large_subgraph_is_one_parallel_vectorised_region(case):
     built = sc.check(case)

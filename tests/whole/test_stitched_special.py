@@ -79,6 +79,7 @@ def _shape(name: str, options: dict) -> tuple[int, ...]:
     return (64, 7, 24) if options.get("axis") in (0, 1) else (64, 24)
 
 
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_special_values_come_out_as_onnx_runtime_gives_them(name, options):
     case = sc.Case(name, _shape(name, options), options=options)
@@ -93,6 +94,7 @@ def test_special_values_come_out_as_onnx_runtime_gives_them(name, options):
         assert_same_kind(got[output], reference)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
 @pytest.mark.parametrize("columns", [1, 3, 17, 64, 127, 384])
 @pytest.mark.parametrize("name", ["softmax", "layernorm_decomposed", "l2_normalize"])
@@ -112,6 +114,7 @@ def test_a_special_value_in_any_lane_reaches_its_row_alone(name, columns, value)
     assert np.isfinite(got["y"][-1]).all()
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["softmax", "layernorm_decomposed", "bias_gelu", "rmsnorm"])
 def test_special_values_in_half_precision(name, dtype):

@@ -71,6 +71,7 @@ def test_a_model_is_right(case, exported):
     assert error_of_max(model.run(model.compile()), model.expected) < BOUND
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("case", THREADED)
 def test_a_model_gives_the_same_bytes_on_any_number_of_threads(case, exported):
     model = exported(case)
@@ -135,6 +136,7 @@ def test_an_error_is_relative_to_the_largest_element_and_nan_is_infinitely_far()
     assert error_of_max([np.array([1, 2])], [np.array([1, 2])]) == 0
 
 
+@pytest.mark.long
 def test_a_failure_that_is_not_listed_is_wrong_and_so_is_a_listed_one_that_works(monkeypatch):
     assert wild_case.answer("canine:onnx-legacy")["wrong"] == []
     monkeypatch.setitem(wild_case.INVALID, "canine:onnx-legacy", "another reason")
@@ -211,6 +213,7 @@ def test_the_command_knows_its_names(capsys):
     assert "nothing is no case" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_what_is_refused_is_right_with_onnxruntime(monkeypatch):
     case = "wav2vec2_masked:onnx-dynamo"
     assert wild_case.answer(case)["wrong"] == []

@@ -79,6 +79,7 @@ def test_a_subgraph_exists_in_bfloat16(name, options):
     assert_close(outputs, zoo.reference(name, inputs, **options), BOUND["bfloat16"])
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize(
     ("name", "options"), [c for c in CASES if not SHAPE_DEPENDENT_OPTIONS & {*c.values[1]}]
 )

@@ -23,6 +23,7 @@ def as_users_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "host_caches", host.host_caches)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_a_small_model_gives_what_onnx_runtime_gives(name):
     model = zoo.model(name, **zoo.SMALL[name])
@@ -34,13 +35,14 @@ def test_a_small_model_gives_what_onnx_runtime_gives(name):
         assert error < BOUND * np.abs(expected).max()
 
 
-@pytest.mark.long(every=4)
+@pytest.mark.long
 @pytest.mark.parametrize("name", WHOLE)
 def test_decisions_for_a_model_of_full_size_are_legal(name):
     """Those that are not end the test, as all tests: support/illegal_defaults."""
     lower(Request(zoo.model(name), "znver4", threads=2))
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("name", QUICK)
 def test_a_small_model_gives_the_same_bytes_on_any_number_of_threads(name):
     model = zoo.model(name, **zoo.SMALL[name])

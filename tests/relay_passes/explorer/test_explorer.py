@@ -112,6 +112,7 @@ def test_plans_are_close_to_the_best_of_all_partitions(capsys):
     assert sum(share for share, *_ in lost) / SMALL <= 0.05
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(GRAPHS))
 def test_what_is_scored_grows_with_the_graph_no_faster(name):
     asked = []

@@ -21,7 +21,7 @@ def reference(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str
     return {name: np.asarray(a, np.float64) for name, a in zip(names, made, strict=True)}
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("name", list(zoo.TRAPS))
 def test_a_trap_is_right_with_every_planner(name):
     model = zoo.TRAPS[name]()

@@ -129,7 +129,7 @@ def test_a_kernel_called_in_both_ways_is_there_twice():
     assert sorted(counts.values()) == [1, 1, 2, 2]
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long
 @pytest.mark.parametrize("parallel", [False, True])
 def test_random_graphs_a_kernel_an_op_give_what_numpy_gives(parallel):
     """Fused, such graphs are a kernel or two: there is hardly an operand to write over."""

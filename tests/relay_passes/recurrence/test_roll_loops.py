@@ -28,7 +28,7 @@ def close(got, want) -> None:
         assert (error <= 1e-5 * (np.abs(other) + np.abs(other).max())).all()
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("case", recurrent.CASES, ids=lambda case: case.id)
 def test_a_loop_computes_what_onnx_says(case):
     model = case.model()
@@ -65,7 +65,7 @@ def layer(op: str, steps: int, batch: int, hidden: int, directions: int, dtype=n
     return model, {"x": rng.standard_normal((steps, batch, depth)).astype(dtype)}
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.long(every=10)
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize(
     ("threads", "sizes"),
@@ -89,13 +89,14 @@ def test_doubles():
     close(compiled(model).run(feeds).values(), want)
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("op", GATES)
 def test_steps_are_no_kernels_of_their_own(op):
     few, many = (compiled(layer(op, steps, 2, 32, 1)[0], threads=2).report for steps in (2, 90))
     assert few.kernels == many.kernels <= 4
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.long(every=10)
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize("threads", [3, 8])
 def test_bits_do_not_depend_on_threads(op, threads):

@@ -36,7 +36,7 @@ def test_convolutions_to_a_few_channels_are_right(model):
     checked(model)
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.long(every=10)
 @pytest.mark.parametrize(
     ("channels", "lines", "transposed"),
     [

@@ -74,6 +74,7 @@ def test_deep_products_are_right(depth):
     assert packed(checked(product((50,), depth, 64).model()))
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("rows", [(1,), (30,), (2, 9)])
 @pytest.mark.parametrize(("depth", "columns"), [(1100, 1003), (100, 521), (4000, 233)])
 def test_a_weight_of_ragged_columns_is_padded_and_the_result_cut(rows, depth, columns):

@@ -45,6 +45,7 @@ def operators(model: onnx.ModelProto) -> list[str]:
     return found
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     "image", [(2, 24, 32, 32), (1, 17, 1, 32), (3, 8, 64), (1, 16, 8, 8, 10), (1, 1, 32, 3)]
 )
@@ -83,6 +84,7 @@ def test_a_pointwise_convolution_is_one_kernel_with_a_register_tile(groups):
     assert [g.rows > 1 for p in plan.phases for g in p.groups] == [True]
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     "model",
     [
@@ -114,6 +116,7 @@ def test_images_are_not_turned_for_a_few_idle_lanes(model):
     checked(model.model())
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("image", [(8, 512, 28, 28), (2, 512, 17, 17), (4, 700, 45)])
 def test_only_the_pixels_that_count_are_turned(image):
     model = convolution(image, 1024, stride=2).model()

@@ -115,7 +115,7 @@ HARD = {
 }
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=9)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("name", HARD)
 def test_rows_in_which_no_bound_holds_many_back(name, descending):

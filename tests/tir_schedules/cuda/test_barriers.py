@@ -61,6 +61,7 @@ def _is_rows(axis: AxisDecisions, kernel: Kernel) -> bool:
     return atoms[axis.views[0][0]].extent == kernel.params[0].shape[0]
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(
     ("func", "barriers"),
     [(normalised(3, 500), 2), (reversed_rows(3, 500), 1), (weighted(64, 96, 64), 3)],

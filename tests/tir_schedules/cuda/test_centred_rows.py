@@ -96,7 +96,7 @@ CASES = [
 ]
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize(("made", "count"), CASES)
 def test_rows_in_parts_are_right_in_two_launches(made, count):
     func = made()

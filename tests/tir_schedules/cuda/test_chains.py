@@ -67,7 +67,7 @@ CASES = [
 ]
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("made", CASES)
 def test_products_behind_each_other_are_right_in_one_launch(made):
     gpu = planned(made())

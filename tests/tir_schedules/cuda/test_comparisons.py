@@ -29,6 +29,7 @@ def special() -> np.ndarray:
     return x
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 @pytest.mark.parametrize("op", ["equal", "not_equal"])
 def test_of_other_types(op, dtype):
@@ -38,6 +39,7 @@ def test_of_other_types(op, dtype):
     assert np.array_equal(got, np.isnan(x) == (op == "not_equal"))
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("made", [False, True])
 @pytest.mark.parametrize("op", ["equal", "not_equal", "less_equal", "greater_equal"])
 def test_a_value_is_compared_with_itself(op, made):

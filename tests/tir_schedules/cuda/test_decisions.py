@@ -48,7 +48,7 @@ def legal(func: tirx.PrimFunc) -> list[Decisions]:
     return [Decisions((way,)) for way in ways if not isinstance(build_phase(space, way, H200), str)]
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("case", [*SUBGRAPHS, None], ids=lambda case: case.id if case else "turned")
 def test_other_decisions_are_right_too(case):
     func = a_kernel(case)
@@ -155,6 +155,7 @@ def test_a_nest_spread_in_its_own_way_reads_shared_memory():
     assert wrong(func, gpu, seed=3) is None
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("seed", range(3))
 def test_drawn_decisions_are_right_or_refused(seed):
     rng = random.Random(seed)

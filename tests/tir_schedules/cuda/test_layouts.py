@@ -57,7 +57,7 @@ def channel_sums(n: int, c: int, m: int) -> tirx.PrimFunc:
     return te.create_prim_func([x, te.compute((c,), lambda j: te.sum(x[i, j, k], [i, k]), "s")])
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize(
     ("made", "shape", "launches"),
     [
@@ -83,6 +83,7 @@ def test_a_kernel_is_right_in_so_many_launches(made, shape, launches):
     assert wrong(func, gpu, seed=sum(shape), orders=1) is None
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(
     ("made", "shape"), [(rows, (2048, 512)), (columns, (512, 2048)), (transposed, (1024, 992))]
 )

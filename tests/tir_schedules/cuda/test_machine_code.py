@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(
 SLACK = 32  # registers by which the estimate may be under: of arithmetic, which it does not count
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(
     ("name", "dtype", "arch", "loads"),
     [

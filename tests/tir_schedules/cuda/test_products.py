@@ -108,7 +108,7 @@ CASES = [
 ]
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize(
     ("made", "shape"),
     CASES,
@@ -139,7 +139,7 @@ def fragments(func: tirx.PrimFunc) -> list[Decisions]:
     return [Decisions((w,)) for w in ways if not isinstance(build_phase(space, w, H200), str)]
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize(
     "func",
     [

@@ -67,7 +67,7 @@ CASES = [
 ]
 
 
-@pytest.mark.long(every=4)
+@pytest.mark.long(every=8)
 @pytest.mark.parametrize(("made", "count"), CASES)
 def test_rows_in_parts_are_right_in_two_launches(made, count):
     func = made()

@@ -24,7 +24,7 @@ CASES = [
 ]
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_subgraph_is_one_kernel_that_is_right(case):
     (func,) = fused(case.model())
@@ -33,6 +33,7 @@ def test_a_subgraph_is_one_kernel_that_is_right(case):
     assert wrong(func, gpu, seed=len(case.id)) is None
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("name", ["softmax", "layernorm", "groupnorm", "residual_layernorm"])
 def test_what_several_sums_are_made_of_is_loaded_once(name):
     """It stays in the registers of the threads that will need it."""

@@ -133,6 +133,7 @@ def test_every_device_has_a_shipped_profile(width):
     assert {(row.level, row.threads) for row in shipped.bandwidths} >= {("memory", 1)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", [min(2, available_cpus())])
 def test_calibrate_measures_and_writes_what_it_prints(threads, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cpu, "_ROUND_S", 1e-4)

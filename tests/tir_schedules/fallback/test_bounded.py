@@ -118,7 +118,7 @@ def kernel_of(mod: IRModule) -> tirx.PrimFunc:
     return kernel
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("name", CASES)
 def test_a_kernel_stays_inside_its_buffers_whatever_the_indices(name):
     case = CASES[name]

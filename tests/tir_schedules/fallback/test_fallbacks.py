@@ -136,6 +136,7 @@ def test_the_list_names_what_is_declined():
     assert [name for name, each in TAKEN.items() if declined(each.module())] == []
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("name", DECLINED)
 def test_a_declined_kernel_takes_any_address_its_elements_may_have(name):
     case = DECLINED[name]

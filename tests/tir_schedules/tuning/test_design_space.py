@@ -56,7 +56,7 @@ def test_the_cost_models_decisions_come_first(name):
     assert defaults[0] == backend(device()).default_decisions(made.kernel, device())
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_candidate_of_every_knob_replays_exactly(name):
     made = candidates(name)

@@ -86,6 +86,7 @@ CONVOLUTIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_a_scaled_convolution_has_a_scaled_weight(name, dtype):
@@ -276,7 +277,7 @@ def nets(torch):
     }  # fmt: skip
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize(
     "name",
     ["conv", "conv-without-bias", "conv1d", "conv3d", "depthwise", "grouped", "transposed",

@@ -10,6 +10,7 @@ from support.frontend.case import Case, check_case, ints
 from support.frontend.reductions import CASES
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_imported_operator_computes_what_onnx_says(case):
     check_case(case)
@@ -23,6 +24,7 @@ def test_the_mean_of_halves_overflows_neither_in_its_sum_nor_in_its_count():
     np.testing.assert_allclose(got, expected, rtol=float(np.finfo("f2").eps))
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("fusion", ["stitch", "none"])
 @pytest.mark.parametrize("axes", [[1], [0, 2], [-3]])
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from support.frontend.case import check_case
 CASES = [*recurrent.CASES[::3], *widened.CASES]
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=10)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_a_widened_operator_computes_what_onnx_says(case):
     check_case(case)

@@ -139,6 +139,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize(("name", "importer"), CASES)
 def test_an_index_is_inside_or_told_or_clamped(name, importer):
     reader = READERS[name]

@@ -165,6 +165,7 @@ def reference(path: Path, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return session.run(None, {f"x{i}": value for i, value in enumerate(inputs)})
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 def test_column_agrees_with_onnx_runtime(framework, name, tmp_path):

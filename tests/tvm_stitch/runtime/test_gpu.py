@@ -21,6 +21,7 @@ def session(tmp_path_factory):
     return answers("support.simt.machine.session", tmp_path_factory.mktemp("gpu"))
 
 
+@pytest.mark.long(every=8)
 @pytest.mark.parametrize(
     "way",
     [

@@ -8,6 +8,7 @@ LACKS_TSAN = pool_driver.lacks_tsan()
 needs_tsan = pytest.mark.skipif(bool(LACKS_TSAN), reason=str(LACKS_TSAN))
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("scene", [*pool_driver.SCENES, "forks"])
 def test_the_pool_bears(scene):
     assert pool_driver.built().run(scene) == ""

@@ -92,6 +92,7 @@ def test_results_are_the_same_for_any_number_of_threads():
     assert np.array_equal(one, two)
 
 
+@pytest.mark.long
 def test_two_models_in_a_process_prepare_their_own(tmp_path):
     models = [convolution(seed=1), convolution(64, seed=2), convolution(seed=3)]
     for number, model in enumerate(models):
@@ -136,7 +137,7 @@ def test_a_model_that_is_dropped_gives_its_prepared_weights_back(tmp_path):
     assert np.array_equal(tvm_stitch.load(tmp_path / "m.so").run(inputs)["y"], first)
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -120,6 +120,7 @@ class MovingCrew(FakeCrew):
         return replace(found, ns=found.ns * self._shift(decisions))
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(
     "shift",
     [
@@ -134,6 +135,7 @@ def test_what_another_library_does_not_show_is_no_gain(log, shift):
     assert tuner.best == SOFTMAX.default and tuner.gain == 0.0
 
 
+@pytest.mark.long
 def test_a_second_session_goes_on(log):
     first, second = FakeCrew(), FakeCrew()
     session(log, first).run(Budget(trials=40))

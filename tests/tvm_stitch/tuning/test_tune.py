@@ -33,6 +33,7 @@ def model(tmp_path_factory):
     return path
 
 
+@pytest.mark.long
 def test_a_model_is_tuned_and_tuned_further(model, tmp_path, capsys):
     log = tmp_path / "tuning.db"
     trials = []
@@ -98,6 +99,7 @@ def test_what_is_no_budget_is_refused(text):
         parse_seconds(text)
 
 
+@pytest.mark.long
 def test_what_was_tuned_goes_through_metaschedules_database(model, tmp_path, capsys):
     log, folder = str(tmp_path / "a.db"), str(tmp_path / "db")
     main(["tune", str(model), "--log", log, "--trials", "1", "--seed", "1", "--threads", "1"])

@@ -24,6 +24,7 @@ def session(tmp_path_factory):
     return json.loads(last), listed
 
 
+@pytest.mark.long
 def test_a_model_is_tuned(session):
     answers, _ = session
     assert "1 kernels, cuda:sm_90" in answers["told"]

@@ -37,6 +37,7 @@ def three_are_wrong(monkeypatch) -> Iterator[None]:
     monkeypatch.setattr(template, "emit_plan", emit)
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(("fusion", "kernels"), [("stitch", 2), ("tvm", 3)])
 def test_a_wrong_group_is_taken_apart_and_reported(three_are_wrong, fusion, kernels):
     """Ours in halves; TVM's, of which no part is planned, in operators."""

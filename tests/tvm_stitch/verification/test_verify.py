@@ -39,7 +39,7 @@ def test_a_right_model_is_found_right():
     assert str(found).endswith(": 0 wrong")
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long
 @pytest.mark.parametrize("fusion", ["stitch", "tvm"])
 def test_every_fusion_of_a_transformer_is_found_right(fusion):
     model = zoo.model("bert", **zoo.SMALL["bert"])

@@ -135,6 +135,7 @@ def einsums(draw: st.DrawFn) -> tuple[str, list[Shape]]:
     return f"{equation}->{''.join(result)}", shapes
 
 
+@pytest.mark.long(every=2)
 @settings(max_examples=3, deadline=None)
 @given(several=st.lists(einsums(), min_size=8, max_size=8), weights=st.booleans())
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])

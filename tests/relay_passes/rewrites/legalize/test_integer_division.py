@@ -34,6 +34,7 @@ def exactly(x: np.ndarray, y: np.ndarray, quotient: bool) -> np.ndarray:
     return np.array([v % (1 << bits) for v in values], f"u{x.dtype.itemsize}").view(x.dtype)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("fusion", ["stitch", "none"])
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint64"])
 def test_no_divisor_ends_the_process(dtype, fusion):

@@ -45,7 +45,7 @@ def test_every_row_of_special_numbers_has_the_place_that_onnx_runtime_gives_it(k
     np.testing.assert_array_equal(tvm_stitch.compile(made).run({"x": x})["y"], theirs(made, x))
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.long(every=15)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(

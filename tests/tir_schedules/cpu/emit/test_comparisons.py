@@ -23,6 +23,7 @@ def _opposite_of(found: te.Tensor):
     return lambda i: tirx.Not(found[i])
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("negated", [False, True])

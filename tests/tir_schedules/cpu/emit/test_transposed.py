@@ -77,6 +77,7 @@ def test_every_permutation_is_right(layout, dtype, plus):
     checked(*layout, dtype, plus)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("shape", [(64, 64), (17, 33), (1000, 999), (16, 4099), (3, 70, 65)])
 @pytest.mark.parametrize("plus", ["", "row", "column", "other"])

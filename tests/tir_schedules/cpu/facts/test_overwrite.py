@@ -279,6 +279,7 @@ def drawn(kind: str, rows: int, columns: int, depth: int) -> tirx.PrimFunc:
     return mapped(shape, by_column)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     st.sampled_from(KINDS),
@@ -303,7 +304,7 @@ def kernels(model, device) -> list[tirx.PrimFunc]:
     return [f for _, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)]
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "layers", "image", "is_split"),
     [("resnet50", 2, 48, False), ("mobilenetv2", 6, 64, True), ("vit", 1, 32, True)],
@@ -314,6 +315,7 @@ def test_residuals_of_products_in_place_give_the_same(name, layers, image, is_sp
     assert sum(check_pairs(func, device) for func in kernels(model, device))
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize(
     "case",
     [sc.Case(name, (6, 5, 45)) for name in ("softmax", "layernorm", "residual_layernorm")]

@@ -60,7 +60,7 @@ def kernel_of(model: onnx.ModelProto) -> tirx.PrimFunc:
     return found
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.long(every=15)
 @pytest.mark.parametrize("groups", [1, 16])
 @pytest.mark.parametrize("strides", [(1, 1), (2, 3)])
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def exact(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> np.ndarray:
     return y
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.long(every=10)
 @pytest.mark.parametrize("special", SPECIAL, ids=str)
 @pytest.mark.parametrize(
     ("shape", "weight", "attributes"),

@@ -169,6 +169,7 @@ def test_wide_tiles_sum_what_others_do(rows, columns, dtype):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize(
     "func",
     [

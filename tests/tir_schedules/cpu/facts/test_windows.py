@@ -53,6 +53,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("lines", SHAPES)
 def test_rows_of_a_window_share_its_lines_and_read_them_in_lanes(lines):
     image = Image(40, tuple(lines))
@@ -63,7 +64,7 @@ def test_rows_of_a_window_share_its_lines_and_read_them_in_lanes(lines):
     assert_right(image)
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("groups", [32, 96])
 @pytest.mark.parametrize(
     ("kernel", "stride", "multiplier"),

@@ -48,6 +48,7 @@ def test_what_goes_through_json_makes_the_same_kernel(name):
         assert emitted(func, other, again) == emitted(func, kernel, decided)
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("name", dk.NAMES)
 def test_each_variant_is_legal_and_has_what_is_decided_among_its_candidates(name):
     for func in dk.kernels(name):

@@ -90,6 +90,7 @@ def compared(made, feeds, **keywords) -> tvm_stitch.Report:
     return compiled.report
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("axes", [(0, 0), (1, 2), (2, 1)])
 @pytest.mark.parametrize("back", [False, True])
 def test_a_scan_is_one_kernel_whatever_its_steps(axes, back):
@@ -103,6 +104,7 @@ def test_a_loop_is_one_kernel_whatever_its_steps():
     assert compared(*loop(rng, 6)).kernels == compared(*loop(rng, 60)).kernels == 1
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_few_steps_are_written_out(steps):
     rng = np.random.default_rng()

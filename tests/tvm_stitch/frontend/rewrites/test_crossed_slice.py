@@ -17,6 +17,7 @@ ALONG = [
 ]
 
 
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("along", ALONG)
 def test_elements_are_those_that_onnx_runtime_takes(along, constant):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from onnx.reference import ReferenceEvaluator
 
 import tvm_stitch
@@ -65,6 +66,7 @@ def test_what_an_offset_of_no_number_sees_is_zero():
     assert (np.abs(got - want) <= 1e-5 * (np.abs(want) + np.abs(want).max())).all()
 
 
+@pytest.mark.long
 def test_an_infinite_pixel_stays_where_it_is_seen():
     image = GIVEN["x"].copy()
     image[0, 1, 0, 0] = np.inf

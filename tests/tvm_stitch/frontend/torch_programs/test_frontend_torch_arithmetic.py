@@ -70,6 +70,7 @@ def compiled(function, *tensors: torch.Tensor) -> tvm_stitch.Model:
     return tvm_stitch.compile(torch.export.export(Net(), tensors), threads=1)
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_mixed_types_are_computed_as_eager_does(name):
     function, given = FUNCTIONS[name]

@@ -56,7 +56,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=12)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float", "double"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_it_is_what_pytorch_makes_of_it(name, dtype):

@@ -90,7 +90,7 @@ def operators(program) -> set[str]:
     }
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("name", CASES)
 def test_the_result_is_pytorchs_and_nothing_is_left_on_the_fallback(name):
     program, module, x = program_of(name)

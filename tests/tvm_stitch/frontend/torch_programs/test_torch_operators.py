@@ -22,6 +22,7 @@ def same(function, *given) -> None:
 IMAGE = torch.randn(2, 3, 5, 7)
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("axis", range(3))
 def test_selu_and_elu_are_scaled(axis):
     x = torch.randn(4, 5, 6).select(axis, 0)
@@ -30,7 +31,7 @@ def test_selu_and_elu_are_scaled(axis):
     same(lambda y: torch.ops.aten.elu(y, 1.5, 2.0, 0.5), x)
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.long(every=10)
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize("how", [{"scale_factor": 1.7}, {"scale_factor": (0.6, 2.0)},
                                  {"size": (7, 8)}, {"size": (3, 14)}])  # fmt: skip
@@ -38,6 +39,7 @@ def test_images_are_resized_by_the_scale_that_is_given(mode, how):
     same(lambda x: F.interpolate(x, mode=mode, **how), IMAGE)
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(("mode", "how"), [
     ("bilinear", {"size": (3, 3)}), ("bicubic", {"scale_factor": 2}),
     ("bilinear", {"size": (8, 4), "align_corners": True}),
@@ -57,6 +59,7 @@ def test_windows_are_divided_by_what_is_given():
     same(lambda x: F.avg_pool3d(x, 2), IMAGE)
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(("options", "grouped"), [
     ({"stride": 2, "padding": 1, "output_padding": 1}, 1), ({"stride": (1, 3, 2), "groups": 2}, 2),
     ({"dilation": (2, 1, 3), "padding": (0, 1, 2)}, 1),
@@ -67,7 +70,7 @@ def test_volumes_are_convolved_backwards(options, grouped, batch):
     same(lambda x: F.conv_transpose3d(x, weight, bias.repeat(grouped), **options), x)
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("form", [(3, 2, 1, 1), (2, 2, 0, 1), (2, 1, 1, 2), ((2, 3), (1, 2), 1, 1)])
 @pytest.mark.parametrize("ceil", [False, True])
 def test_places_of_the_largest_of_windows(form, ceil):
@@ -76,6 +79,7 @@ def test_places_of_the_largest_of_windows(form, ceil):
     same(lambda y: F.max_pool2d(y, *form, ceil_mode=ceil, return_indices=True), x)
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 4), (7, 9)])
 def test_adaptive_windows(size):
     same(lambda x: F.adaptive_max_pool2d(x, size), IMAGE)
@@ -87,6 +91,7 @@ def test_bools_are_multiplied_and_added():
     same(lambda x, y: (x + y, torch.maximum(x, y), torch.minimum(x, y)), *given)
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("dim", [0, 1, -1])
 @pytest.mark.parametrize("keepdim", [False, True])
 def test_the_least_of_numbers_and_of_nan(dim, keepdim):
@@ -95,6 +100,7 @@ def test_the_least_of_numbers_and_of_nan(dim, keepdim):
     same(lambda y: (torch.min(y, dim, keepdim), torch.max(y, dim, keepdim)), x)
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(("dtype", "keepdim"), [(torch.float32, False), (torch.float16, True)])
 def test_places_and_medians_of_nan(dtype, keepdim):
     x = torch.randn(5, 6, dtype=dtype)
@@ -141,6 +147,7 @@ def test_more_numbers_than_a_half_counts_to_are_scattered(dtype):
          x, torch.zeros(300).long(), ones)  # fmt: skip
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("include", [False, True])
 def test_scattered_bools_are_reduced(include):
     x, v, index = *torch.randint(0, 2, (2, 5)).bool(), torch.randint(0, 4, (5,))
@@ -159,7 +166,7 @@ def test_parts_are_written():
     same(lambda a: torch.narrow_copy(a, 1, 2, 2), x)
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("mode", ["sum", "mean"])
 @pytest.mark.parametrize("padding", [None, 2])
 @pytest.mark.parametrize("last", [False, True])
@@ -215,7 +222,7 @@ def test_what_is_random_is_refused():
 
 
 # One of each rule: scripts/check_all.py --only aten runs all operators in all types.
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("name", [
     "ldexp", "copysign", "fmax", "hypot", "heaviside", "angle", "clamp", "isclose", "logaddexp",
     "addmv", "addbmm", "index_reduce.amin", "put", "isin", "nn.functional.bilinear", "unbind_copy",

@@ -32,7 +32,7 @@ def compared(module: torch.nn.Module, inputs: tuple) -> tvm_stitch.Report:
     return made.report
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_layer(name: str):
     report = compared(LAYERS[name]().eval(), (torch.randn(6, 9, 12),))

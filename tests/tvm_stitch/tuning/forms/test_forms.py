@@ -166,6 +166,7 @@ def test_a_choice_that_is_no_form_of_an_op_is_left(log, choice):
     assert chosen(log, HERE.key, "op", ("direct", "filtered by 2")) == "direct"
 
 
+@pytest.mark.long
 def test_a_worker_builds_a_model_in_each_form_and_judges_it(path):
     ((op, _),) = asked(path).items()
     builder = ModelBuilder(ModelSubject(path, {"threads": 2}, device(2)).message())

@@ -32,6 +32,7 @@ def test_two_processes_make_and_fill_one_log_at_once(where):
         assert log.counts()["workloads"] == log.counts()["devices"] == 1
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("seed", range(5))
 def test_of_a_killed_process_at_most_the_batch_in_flight_is_lost(tmp_path, seed):
     path = tmp_path / "log.db"

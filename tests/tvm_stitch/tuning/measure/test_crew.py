@@ -75,6 +75,7 @@ def bad_crew(monkeypatch):
     assert not machine.workdir.exists()
 
 
+@pytest.mark.long
 def test_bad_candidates_fail_alone(bad_crew):
     errors = {
         bad_worker.CRASHES: "its build ends the process",
@@ -128,6 +129,7 @@ def test_what_is_slow_in_a_round_is_not_timed_again(monkeypatch):
     assert calls == [1, 2, 0, 0, 1]
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(
     ("nbytes", "streams"), [(1, False), (500, False), (501, True), (9000, True)]
 )

@@ -114,6 +114,7 @@ def test_a_model_is_tuned_by_a_tracker(address, servers, tmp_path, capsys):
     assert "times as fast" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_what_a_killed_server_had_is_measured_by_the_other(address, servers):
     here = device(threads=1)  # a worker a machine
     made, rng = Candidates.of(softmax(), here), random.Random(5)

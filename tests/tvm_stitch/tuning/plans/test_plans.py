@@ -182,7 +182,7 @@ def test_a_choice_is_applied_and_changes_no_result(log):
         np.testing.assert_allclose(each, want[name], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize(
     "choice", ["[[0]]", "3", '[["a"]]', "[[0,0]]", "{}", "[[true]]", "[[0,99]]", "null"]
 )
@@ -209,6 +209,7 @@ def drawn(count: int, rng: Random) -> str:
     return partition.to_json(tuple(sorted(tuple(sorted(part)) for part in parts)))
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_ops_in_several_parts_are_right_or_left(log, seed):
     model = read_again()

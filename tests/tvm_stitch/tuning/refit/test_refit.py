@@ -81,6 +81,7 @@ def found(log):
     return refit(log, HERE, "command")
 
 
+@pytest.mark.long
 def test_figures_that_times_were_made_of_are_found(found):
     powers = dict(zip(FIGURES, found.fit.powers, strict=True))
     for name, power in TRUE.items():

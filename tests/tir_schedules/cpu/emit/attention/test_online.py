@@ -71,7 +71,7 @@ def test_layouts_around_are_read_where_they_are():
     assert_right(compiled.run(inputs)["y"], reference(model, inputs))
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("mask", ["none", "keys", "scores", "where"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_attention_is_one_region_without_a_row_of_scores(mask, turned):
@@ -105,6 +105,7 @@ def special(where: str) -> dict[str, np.ndarray]:
     return inputs
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(
     "where",
     [

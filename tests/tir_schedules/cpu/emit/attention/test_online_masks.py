@@ -182,7 +182,7 @@ def test_a_key_whose_weight_is_the_least_number_is_seen(dtype, low):
     np.testing.assert_array_equal(skipping, whole)
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.long(every=10)
 @pytest.mark.parametrize("form", ["where", "added"])
 @pytest.mark.parametrize(
     ("low", "keys", "left"),
@@ -237,6 +237,7 @@ def _is_accumulation(stmt: tirx.Stmt) -> bool:
     return isinstance(stmt, tirx.BufferStore) and stmt.buffer.name.startswith("acc")
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(("mask", "count"), [("none", 0), ("keys", 2), ("scores", 2), ("where", 2)])
 def test_products_stand_under_conditions_of_masked_attention_alone(mask, count):
     assert conditions(attention(64, 2048, mask=mask).model()) == count
