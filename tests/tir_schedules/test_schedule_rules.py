@@ -140,7 +140,7 @@ def _vector_extents(kernel) -> list[int]:
     return [int(s.extent) for s, _ in tir.statements(kernel.body) if tir.is_vector(s)]
 
 
-@pytest.mark.long(every=20)
+@pytest.mark.long(every=19)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("columns", [16, 17, 31, 64, 127, 384, 1000])
 @pytest.mark.parametrize("name", ["softmax", "layernorm_decomposed", "bias_gelu"])

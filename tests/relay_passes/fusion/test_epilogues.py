@@ -36,7 +36,7 @@ def projection(rows: int, depth: int, heads: tuple[int, ...], turned: bool) -> o
     return g.model()
 
 
-@pytest.mark.long(every=4)
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("turned", [False, True], ids=["reshaped", "turned"])
 @pytest.mark.parametrize(
     "heads",

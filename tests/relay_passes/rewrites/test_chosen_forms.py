@@ -44,7 +44,7 @@ def products():
     return g.model()
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", [16, 56])
 def test_a_convolution_takes_the_form_that_is_told(form, size):

@@ -78,7 +78,7 @@ def test_a_depthwise_convolution_of_several_channels_each_repeats_them_in_its_ke
     assert any("repeat_convolve_depthwise" in name for name in checked(model))
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("outs", [5, 7])
 def test_a_few_channels_are_made_eight_and_cut(outs, transposed):

@@ -40,7 +40,7 @@ def test_products_with_weights_of_any_shape_are_right(rows, depth, columns):
     checked(product(tuple(rows), depth, columns).model())
 
 
-@pytest.mark.long(every=4)
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("columns", [3, 4, 5, 7, 9, 13, 15])
 def test_columns_too_few_for_a_panel_are_filled_up(columns, dtype):

@@ -61,7 +61,7 @@ def check(model: onnx.ModelProto, special: float | None, fusion: str) -> None:
     np.testing.assert_allclose(got[finite], want[finite], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.long(every=25)
+@pytest.mark.long(every=17)
 @pytest.mark.parametrize("fusion", ["stitch", "none"])
 @pytest.mark.parametrize("special", [None, np.inf, np.nan])
 @pytest.mark.parametrize("case", CASES)

@@ -137,7 +137,7 @@ def test_random_sorts(data):
     check(sort, data.draw(st.sampled_from([1, 2, 5])), data.draw(st.integers(0, 1000)))
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=4)
 @pytest.mark.parametrize("count", [1, 3, 40])
 @pytest.mark.parametrize(("rows", "threads"), [(1, 2), (1, 5), (2, 8)])
 def test_parts_of_long_rows_give_what_one_thread_gives(rows, threads, count):

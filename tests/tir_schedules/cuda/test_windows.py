@@ -37,7 +37,7 @@ def pool(
     return te.create_prim_func([x, out])
 
 
-@pytest.mark.long(every=6)
+@pytest.mark.long(every=5)
 @pytest.mark.parametrize("chained", [False, True], ids=["alone", "chained"])
 @pytest.mark.parametrize("kind", ["max", "sum"])
 @pytest.mark.parametrize("shape", [(1, 14, 32, 3, 2), (2, 9, 7, 3, 1), (1, 26, 96, 2, 2)], ids=str)

@@ -25,7 +25,7 @@ def cast(to: str, source: int = TensorProto.FLOAT, size: int = 0, **attrs) -> on
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)], ir_version=13)
 
 
-@pytest.mark.long(every=6)
+@pytest.mark.long(every=9)
 @pytest.mark.parametrize("saturate", [0, 1])
 @pytest.mark.parametrize("to", FLOATS)
 def test_a_float_is_rounded_as_ml_dtypes_does(to, saturate):

@@ -143,7 +143,7 @@ def test_images_are_read_every_second_line_and_column():
     checked(g.model())
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool", "depthwise"])
 @pytest.mark.parametrize(("window", "stride"), [(2, 2), (3, 2), (3, 3), (5, 4)])
 def test_windows_without_padding_are_read_so(kind, window, stride):

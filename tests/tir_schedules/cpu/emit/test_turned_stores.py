@@ -100,7 +100,7 @@ def test_nothing_is_gathered_for_it():
     assert all(g.epilogue is None for p in plan.phases for g in p.groups)
 
 
-@pytest.mark.long(every=14)
+@pytest.mark.long(every=13)
 @pytest.mark.parametrize("device", [WIDE, NARROW])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("pixels", [196, 49, 15, 101, 4])
