@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import onnx
@@ -31,7 +32,7 @@ PACE = Pace(rounds=15, turn_s=0.25, turn_runs=150)
 
 
 def main() -> None:
-    args = _arguments()
+    args = arguments(__doc__.partition("\n")[0], MODELS, PEERS, 400.0, "bench_models")
     machine = targets.machine()
     record = {"command": " ".join(["python scripts/bench_models.py", *sys.argv[1:]])}
     record |= {"commit": described_commit(), "mcpu": machine.mcpu, "threads": args.threads}
@@ -41,7 +42,7 @@ def main() -> None:
         for name in args.names:
             record["rows"].append({"name": name, "peers": _measured(crew, name, peers, args)})
             args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-            print(" ".join(_cells(record["rows"][-1], peers)), flush=True)
+            print(" ".join(cells(record["rows"][-1], peers)), flush=True)
     args.output.with_suffix(".md").write_text(
         f"# Whole models against their peers\n\n{table(record)}"
     )
@@ -70,7 +71,7 @@ def table(record: dict) -> str:
         "",
         f"| model | kernels | ours | {' | '.join(peers)} | best / ours |",
         "|---|" + "--:|" * (len(peers) + 3),
-        *(f"| {' | '.join(_cells(row, peers))} |" for row in record["rows"]),
+        *(f"| {' | '.join(cells(row, peers))} |" for row in record["rows"]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -86,20 +87,24 @@ def ratio(row: dict) -> float:
     return min(raced) / medians[OURS]
 
 
-def _cells(row: dict, peers: list[str]) -> list[str]:
+def cells(row: dict, peers: list[str]) -> list[str]:
+    """Return a row of the table: times in milliseconds, the ratio last."""
     medians = _medians(row)
     times = [f"{medians[peer] / 1e3:.2f}" if peer in medians else "-" for peer in (OURS, *peers)]
     kernels = next(p["facts"]["kernels"] for p in row["peers"] if p["peer"] == OURS)
     return [row["name"], str(kernels), *times, f"{ratio(row):.2f}"]
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--names", type=_listed, default=list(MODELS), metavar="A,B")
-    parser.add_argument("--against", type=_listed, default=list(PEERS), metavar="A,B")
+def arguments(
+    description: str, names: Iterable[str], peers: Iterable[str], budget: float, output: str
+) -> argparse.Namespace:
+    """Read the command line of a bench of models, of which these are the defaults."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--names", type=_listed, default=[*names], metavar="A,B")
+    parser.add_argument("--against", type=_listed, default=[*peers], metavar="A,B")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--budget", type=float, default=400.0, help="seconds a model may take")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_models")
+    parser.add_argument("--budget", type=float, default=budget, help="seconds a model may take")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/results" / output)
     return parser.parse_args()
 
 
