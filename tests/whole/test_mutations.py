@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -31,6 +34,16 @@ def test_a_mutation_still_has_its_place_its_model_and_its_test(mutation: Mutatio
     assert f"def {name}(" in (ROOT / path).read_text()
 
 
+def test_ci_runs_the_test_of_each_mutation():
+    tests = {mutation.test for mutation in MUTATIONS.values()}
+    files = sorted({test.partition("::")[0] for test in tests})
+    options = ["--collect-only", "-q", "-o", "addopts=--import-mode=importlib --strict-markers"]
+    command = [sys.executable, "-m", "pytest", *options, *files]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    run = {*told.stdout.splitlines()}
+    assert tests <= {*run, *(case.partition("[")[0] for case in run)}
+
+
 def test_a_mutation_is_gone_behind_its_block():
     right = Reduction.start.__code__
     with mutated(MUTATIONS["identity"]):
@@ -42,7 +55,6 @@ def test_a_mutation_is_gone_behind_its_block():
 UNSEEN = ("long_attention", "masked_attention", "softmax_rows", "row_maxima", "chain")
 
 
-@pytest.mark.long(every=2)
 @pytest.mark.parametrize("name", UNSEEN)
 def test_a_model_of_a_mutation_gives_what_onnx_runtime_gives(name):
     model = getattr(mutation_models, name)()

@@ -16,7 +16,7 @@ MUTATIONS = {
         "in halves(left)",
         "in halves(left)[:-1]",
         "ragged_rows", "Exp",
-        f"{_BLOCKS}[0]",
+        f"{_BLOCKS}[4]",
     ),
     "last_rows": Mutation(
         "the last row of those that fill no block is not done",
@@ -112,7 +112,7 @@ MUTATIONS = {
         "spans[root].last = number",
         "spans[root].last = spans[root].last if spans[root].maker else number",
         "chain", "Relu '/Relu'",
-        f"{_BLOCKS}[5]",
+        f"{_BLOCKS}[7]",
         fusion="none",
     ),
     "first_reader": Mutation(
@@ -154,7 +154,7 @@ MUTATIONS = {
         "for first in (0, width)",
         "for first in (0, 0)",
         "row_maxima", "ReduceMax",
-        f"{_BLOCKS}[0]",
+        f"{_BLOCKS}[4]",
     ),
     "parts": Mutation(
         "parts of sums are added up along another axis",
@@ -170,7 +170,7 @@ MUTATIONS = {
         "at = total([(1, self._loops[row])], number)",
         "at = total([(1, self._loops[row])], 0)",
         "product_with_residual", "Mul",
-        f"{_BLOCKS}[0]",
+        f"{_BLOCKS}[7]",
     ),
     "online_factor": Mutation(
         "sums of an online softmax are not scaled when a larger score is seen",
