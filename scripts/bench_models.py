@@ -12,7 +12,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import onnx
@@ -33,19 +33,30 @@ PACE = Pace(rounds=15, turn_s=0.25, turn_runs=150)
 
 def main() -> None:
     args = arguments(__doc__.partition("\n")[0], MODELS, PEERS, 400.0, "bench_models")
+    race("bench_models", "Whole models against their peers", args, _measured)
+
+
+def race(
+    bench: str,
+    title: str,
+    args: argparse.Namespace,
+    measured: Callable[[Crew, str, list[str], argparse.Namespace], list[dict]],
+) -> None:
+    """Write the record and the table of a bench, a row for each name that is `measured`."""
     machine = targets.machine()
-    record = {"command": " ".join(["python scripts/bench_models.py", *sys.argv[1:]])}
+    record = {"command": " ".join([f"python scripts/{bench}.py", *sys.argv[1:]])}
     record |= {"commit": described_commit(), "mcpu": machine.mcpu, "threads": args.threads}
     record |= {"load_before": os.getloadavg()[0], "rows": []}
     peers = [row for name in args.against for row in AGAINST[name]]
     with Crew(args.threads) as crew:
         for name in args.names:
-            record["rows"].append({"name": name, "peers": _measured(crew, name, peers, args)})
+            row = {"name": name, "peers": measured(crew, name, peers, args)}
+            if row["peers"][0]["timing"] is None:
+                sys.exit(f"{name}: {row['peers'][0]['reason']}")
+            record["rows"].append(row)
             args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-            print(" ".join(cells(record["rows"][-1], peers)), flush=True)
-    args.output.with_suffix(".md").write_text(
-        f"# Whole models against their peers\n\n{table(record)}"
-    )
+            print(" ".join(_cells(row, peers)), flush=True)
+    args.output.with_suffix(".md").write_text(f"# {title}\n\n{table(record)}")
 
 
 def _measured(crew: Crew, name: str, peers: list[str], args: argparse.Namespace) -> list[dict]:
@@ -71,7 +82,7 @@ def table(record: dict) -> str:
         "",
         f"| model | kernels | ours | {' | '.join(peers)} | best / ours |",
         "|---|" + "--:|" * (len(peers) + 3),
-        *(f"| {' | '.join(cells(row, peers))} |" for row in record["rows"]),
+        *(f"| {' | '.join(_cells(row, peers))} |" for row in record["rows"]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -87,8 +98,7 @@ def ratio(row: dict) -> float:
     return min(raced) / medians[OURS]
 
 
-def cells(row: dict, peers: list[str]) -> list[str]:
-    """Return a row of the table: times in milliseconds, the ratio last."""
+def _cells(row: dict, peers: list[str]) -> list[str]:
     medians = _medians(row)
     times = [f"{medians[peer] / 1e3:.2f}" if peer in medians else "-" for peer in (OURS, *peers)]
     kernels = next(p["facts"]["kernels"] for p in row["peers"] if p["peer"] == OURS)

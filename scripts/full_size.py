@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from torch import nn
 from wild import torchvision_ops
 from wild.architecture import Architecture
@@ -29,14 +30,14 @@ class FullSize:
     architecture: Architecture
     exporter: str
 
-    def export(self, path: Path) -> Mapping[str, object]:
+    def export(self, path: Path) -> dict[str, np.ndarray]:
         """Write the model to `path`; return its inputs as arrays by name. Raises: NotExported."""
         example = self.architecture.example()
         export(example, self.exporter, path)
         return {name: tensor.numpy() for name, tensor in example.inputs.items()}
 
 
-def _timm(name: str, size: int = 224) -> FullSize:
+def _timm(name: str, size: int) -> FullSize:
     build = partial(_of_timm, name)
     return FullSize(Architecture("timm", build, {"x": images(1, size)}), _LEGACY)
 
