@@ -16,6 +16,9 @@ from .arithmetic import name_of
 
 Converter = Callable[..., Any]
 
+# What PyTorch adds numbers of a type up in.
+WIDER = {"float16": "float32", "bfloat16": "float32"}
+
 
 class Emitted:
     """Relax's operators for one node: `ops.exp(x)` is relax.op.exp(x), emitted.

@@ -69,7 +69,13 @@ def bernoulli(ops: Emitted, x: relax.Expr, p: float, generator: object) -> NoRet
     raise ops.refuse("it is random", "draw outside of the model, and hand it over")
 
 
+def converted(ops: Emitted, a: relax.Expr, dtype: object) -> relax.Expr:
+    """rewrite: prims.convert_element_type(x, dtype) -> astype(x, dtype)"""
+    return ops.cast(a)
+
+
 LENIENT = {
+    "convert_element_type.default": by_name(converted),
     "topk.default": top,
     "cat.default": join,
     "native_group_norm.default": group_norm,

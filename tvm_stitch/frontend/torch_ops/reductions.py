@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import relax
 
-from .emitted import Emitted, by_name
+from .emitted import WIDER, Emitted, by_name
 
 Pair = tuple[relax.Expr, relax.Expr]
 
@@ -125,7 +125,16 @@ def sort(ops: Emitted, x: relax.Expr, stable: bool | None, dim: int, descending:
 def norm(
     ops: Emitted, x: relax.Expr, p: float, axes: Sequence[int] | None, keepdims: bool = False
 ) -> relax.Expr:
-    """Return the p-norm along some axes, None: all."""
+    """Return the p-norm along some axes, None: all. Halves are added up in float32."""
+    given = str(x.ty.dtype)
+    dtype = WIDER.get(given, given)
+    made = _norm_of(ops, ops.cast(x, dtype), p, axes, keepdims)
+    return ops.cast(made, given)
+
+
+def _norm_of(
+    ops: Emitted, x: relax.Expr, p: float, axes: Sequence[int] | None, keepdims: bool
+) -> relax.Expr:
     size, dtype = ops.abs(x), str(x.ty.dtype)
     if p == math.inf:
         return ops.max(size, axes, keepdims=keepdims)

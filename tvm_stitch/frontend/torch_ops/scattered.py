@@ -12,7 +12,7 @@ from torch import fx
 from tvm import relax
 from tvm.relax.frontend.torch.base_fx_graph_translator import BaseFXGraphImporter
 
-from .emitted import Emitted, by_name
+from .emitted import WIDER, Emitted, by_name
 
 # PyTorch's names of reductions by Relax's.
 _REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max",
@@ -20,7 +20,7 @@ _REDUCTIONS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "am
 
 _OF_BOOLS = {"sum": "amax", "add": "amax", "prod": "amin", "multiply": "amin"}
 # What elements are reduced in.
-_WIDER = {"float16": "float32", "bfloat16": "float32", "bool": "int8"}
+_WIDER = {**WIDER, "bool": "int8"}
 
 
 def _numbers(value: torch.Tensor) -> torch.Tensor:
