@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,6 +13,7 @@ import pytest
 import tvm_ffi
 
 import tvm_stitch
+from support.kernels import memory
 from support.models.runtime import Fails, ParallelSteps, Phases, built, convolution
 
 
@@ -92,13 +93,14 @@ def test_pools_do_not_pile_up(steps, x):
 
 
 def test_one_thread_starts_no_worker():
-    if (child := os.fork()) == 0:
+    def starts_none() -> None:
         x = np.zeros((64, 512), np.float32)
         model = built(ParallelSteps, (64, 512), 1)
         before = _threads()
         model.run({"x": x})
-        os._exit(_threads() - before)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert _threads() == before
+
+    assert memory.in_child(starts_none) == 0
 
 
 def test_the_callers_affinity_stays_as_it_is(steps, x):
@@ -116,18 +118,16 @@ def test_the_callers_affinity_stays_as_it_is(steps, x):
 
 def test_a_forked_child_starts_its_own_workers(steps, x):
     expected = steps[2].run({"x": x})["y"]
-    if (child := os.fork()) == 0:
-        same = np.array_equal(steps[2].run({"x": x})["y"], expected)
-        os._exit(0 if same else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert _in_child(lambda: np.array_equal(steps[2].run({"x": x})["y"], expected)) == 0
 
 
-def _in_child(work) -> int:
-    """Run `work` in a forked child that ends within seconds; return its exit code."""
-    if (child := os.fork()) == 0:
-        signal.alarm(20)
-        os._exit(0 if work() else 1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+def _in_child(work: Callable[[], bool]) -> int:
+    """Run `work` in a forked child; return 0 if it gave truth."""
+
+    def holds() -> None:
+        assert work()
+
+    return memory.in_child(holds)
 
 
 @contextlib.contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import os
+import signal
 import traceback
 from collections.abc import Callable
 
@@ -37,9 +39,18 @@ _mprotect = ctypes.CDLL(None, use_errno=True).mprotect
 _mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
+_SECONDS = 300
+
+
 def in_child(work: Callable[[], None]) -> int:
-    """Run `work` in a forked child; return 0, 1 if it raised, or minus the signal that ended it."""
+    """Run `work` in a forked child; return 0, 1 if it raised, or minus the signal that ended it.
+
+    SIGALRM ends a child that hangs. It collects no garbage: a session of a peer, collected there,
+    would wait for threads that only its parent has.
+    """
     if (child := os.fork()) == 0:
+        signal.alarm(_SECONDS)
+        gc.disable()
         code = 1
         try:
             work()
