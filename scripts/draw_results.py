@@ -32,14 +32,18 @@ PARTS = {
     "bench_coarse": "MLP, attention",
     "bench_conv": "convolutions",
 }
-LEFT, TOP, UNIT, BAR, GAP = 130, 62, 150, 9, 12  # pixels; UNIT is a ratio of 1
+LEFT, TOP, UNIT, BAR, GAP = 130, 72, 150, 9, 12  # pixels; UNIT is a ratio of 1
 RIGHT = 560  # where the second panel begins
 
 
 def chart() -> str:
     """Return the chart as SVG."""
-    record = json.loads((RESULTS / "bench_models.json").read_text())
-    bars, height = _models(record)
+    bars, height = [], TOP
+    for record in _records("bench_models"):
+        told = f"{record['mcpu']}, {record['threads']} threads, at {record['commit']}"
+        bars.append(_text(LEFT, height, told))
+        drawn, height = _models(record, height + 16)
+        bars += drawn
     parts = list(_parts())
     height = max(height, TOP + len(parts) * (BAR + GAP) + 40)
     lines = [
@@ -47,7 +51,6 @@ def chart() -> str:
         'font-family="sans-serif" font-size="11">',
         f'<rect width="960" height="{height}" fill="#fff"/>',
         _text(LEFT, 18, "Time of each peer over ours; right of the line, ours is faster", 13),
-        _text(LEFT, 34, f"{record['mcpu']}, {record['threads']} threads, at {record['commit']}"),
         *_legend(),
         *bars,
         _text(RIGHT, 34, "Parts of models: the best peer over ours, geometric mean"),
@@ -57,8 +60,18 @@ def chart() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _models(record: dict) -> tuple[list[str], int]:
-    out, y = [], TOP
+def _records(name: str) -> Iterator[dict]:
+    """Yield a bench's record of each machine that has one; `machine` is its folder's name."""
+    for folder in (RESULTS, *sorted(path for path in RESULTS.iterdir() if path.is_dir())):
+        path = folder / f"{name}.json"
+        if path.exists():
+            machine = folder.name if folder != RESULTS else "rocketlake"
+            yield {"mcpu": machine, **json.loads(path.read_text())}
+
+
+def _models(record: dict, top: int) -> tuple[list[str], int]:
+    """Draw a machine's models from `top` on; return that and where the next may begin."""
+    out, y = [], top
     for row in record["rows"]:
         medians = {p["peer"]: p["timing"]["median_us"] for p in row["peers"] if p["timing"]}
         ours = medians[bench_models.OURS]
@@ -69,20 +82,15 @@ def _models(record: dict) -> tuple[list[str], int]:
             out.append(_text(LEFT + ratio * UNIT + 4, y + BAR, f"{ratio:.2f}", 9))
             y += BAR + 1
         y += GAP
-    return [*out, _line(LEFT + UNIT, TOP - 6, y)], y + 20
+    return [*out, _line(LEFT + UNIT, top - 6, y)], y + 20
 
 
 def _parts() -> Iterator[tuple[str, float, float]]:
-    """Return a name, the geometric mean and the lowest ratio of each record of parts."""
-    for folder in (RESULTS, *sorted(path for path in RESULTS.iterdir() if path.is_dir())):
-        for name, label in PARTS.items():
-            path = folder / f"{name}.json"
-            if not path.exists():
-                continue
-            record = json.loads(path.read_text())
+    """Yield a name, the geometric mean and the lowest ratio of each record of parts."""
+    for name, label in PARTS.items():
+        for record in _records(name):
             ratios = _ratios(name, record)
-            machine = folder.name if folder != RESULTS else "rocketlake"
-            told = f"{label}, {record.get('mcpu') or machine}, {record['commit']}"
+            told = f"{label}, {record['mcpu']}, {record['commit']}"
             yield told, geometric_mean(ratios), min(ratios)
 
 
