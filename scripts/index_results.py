@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs/results"
-CPUS = ("rocketlake", "znver4", "znver5")
+CPUS = ("emeraldrapids", "rocketlake", "znver4", "znver5")
 HEAD = """# Results
 
 Each table says the command that made it, and the record beside it, `.json`, has all that was

@@ -73,17 +73,14 @@ def header(allow_dirty: bool) -> dict:
 
 
 def sections_of(path: Path, head: dict) -> dict:
-    """Return the sections that the file has of the same code, each run of a clean commit.
-
-    Each says on which CPU it ran last, which the head says of the last section alone.
-    """
+    """Return the sections that the file has of the same code, each run of a clean commit."""
     if not head["clean"] or not path.exists():
         return {}
     before = json.loads(path.read_text())
     if not before["clean"]:
         return {}
     return {
-        name: {"mcpu": before["machine"]["mcpu"], **section}
+        name: section
         for name, section in before["sections"].items()
         if same_code(before["commit"], section.get("left_out", ()))
     }
@@ -92,7 +89,5 @@ def sections_of(path: Path, head: dict) -> dict:
 def write(path: Path, head: dict, sections: dict) -> None:
     """Write the record; other sections that the file has of the same code stay in it."""
     kept = sections_of(path, head)
-    here = head["machine"]["mcpu"]
-    sections = {name: {"mcpu": here, **section} for name, section in sections.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**head, "sections": {**kept, **sections}}, indent=1) + "\n")

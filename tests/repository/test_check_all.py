@@ -164,10 +164,6 @@ def commits(tmp_path, monkeypatch):
 FIRST = tuple(f"{package}/a.py" for package in loaded.CODE)
 
 
-def head_of(commit: str, clean: bool = True, mcpu: str = "one") -> dict:
-    return {"commit": commit, "clean": clean, "machine": {"mcpu": mcpu}}
-
-
 @pytest.mark.parametrize(
     ("changed", "clean", "kept"),
     [
@@ -182,8 +178,8 @@ def test_sections_of_the_same_code_stay_in_the_record(tmp_path, commits, changed
     path = tmp_path.parent / f"{tmp_path.name}.json"
     for name in FIRST:
         before = commits(name)
-    record.write(path, head_of(before), {"models": {}})
-    record.write(path, head_of(commits(changed), clean), {"random": {}})
+    record.write(path, {"commit": before, "clean": True}, {"models": {}})
+    record.write(path, {"commit": commits(changed), "clean": clean}, {"random": {}})
     assert ("models" in json.loads(path.read_text())["sections"]) == kept
 
 
@@ -195,24 +191,10 @@ def test_a_section_stands_while_what_it_loaded_is_the_same(tmp_path, commits, ch
     for name in FIRST:
         before = commits(name)
     sections = {"models": {"left_out": ["tvm_stitch/torch"]}, "wild": {"left_out": []}}
-    record.write(path, head_of(before), sections)
-    record.write(path, head_of(commits(changed)), {"random": {}})
+    record.write(path, {"commit": before, "clean": True}, sections)
+    record.write(path, {"commit": commits(changed), "clean": True}, {"random": {}})
     expected = ["models", "random"] if kept else ["random"]
     assert [*json.loads(path.read_text())["sections"]] == expected
-
-
-def test_each_section_says_on_which_cpu_it_ran(tmp_path, commits):
-    path = tmp_path.parent / f"{tmp_path.name}.json"
-    for name in FIRST:
-        before = commits(name)
-    for section, mcpu in (("models", "one"), ("random", "other"), ("wild", "one")):
-        record.write(path, head_of(before, mcpu=mcpu), {section: {}})
-    told = json.loads(path.read_text())["sections"]
-    assert {name: each["mcpu"] for name, each in told.items()} == {
-        "models": "one",
-        "random": "other",
-        "wild": "one",
-    }
 
 
 def test_a_folder_is_left_out_of_which_nothing_is_loaded():
@@ -263,6 +245,6 @@ def test_what_any_run_has_loaded_is_not_left_out():
 def test_sections_of_an_unknown_commit_are_left_out(tmp_path, commits):
     path = tmp_path.parent / f"{tmp_path.name}.json"
     commits(FIRST[0])
-    record.write(path, head_of("0" * 40), {"models": {}})
-    record.write(path, head_of(record.commit()), {"random": {}})
+    record.write(path, {"commit": "0" * 40, "clean": True}, {"models": {}})
+    record.write(path, {"commit": record.commit(), "clean": True}, {"random": {}})
     assert [*json.loads(path.read_text())["sections"]] == ["random"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import mmap
 import os
 import signal
@@ -45,12 +44,10 @@ _SECONDS = 300
 def in_child(work: Callable[[], None]) -> int:
     """Run `work` in a forked child; return 0, 1 if it raised, or minus the signal that ended it.
 
-    SIGALRM ends a child that hangs. It collects no garbage: a session of a peer, collected there,
-    would wait for threads that only its parent has.
+    That is SIGALRM for a child that hangs.
     """
     if (child := os.fork()) == 0:
         signal.alarm(_SECONDS)
-        gc.disable()
         code = 1
         try:
             work()
