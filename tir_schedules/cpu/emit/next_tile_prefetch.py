@@ -36,7 +36,9 @@ def prefetching_steps(nest: Nest, depth: Atom, start: ir.Expr, emit: Body) -> li
         parts = math.prod(extent for extent, _ in digits)
         shares.append(-(-sweep.count(phase) * sweep.lines() // parts))
         numbers.append(_number(digits))
-    steps = max(1, math.gcd(depth.extent, 1 << (depth.extent // max(shares)).bit_length() >> 1))
+    # A burst of more lines than there are steps would stall, and its code fill the cache.
+    apart = max(1, 1 << (depth.extent // max(shares)).bit_length() >> 1)
+    steps = math.gcd(depth.extent, apart)
     turns = depth.extent // steps
     turn, step, saved = tirx.Var("turn", INDEX), tirx.Var(depth.name, INDEX), loops[depth]
     body: list[tirx.Stmt] = []

@@ -6,11 +6,13 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from tvm import te
 
 import tvm_stitch
 from support.kernels import stitch_case as sc
 from support.kernels.fetched_lines import (
     DEVICE,
+    LINE,
     lines_fetched,
     lines_of,
     planned,
@@ -108,3 +110,25 @@ def test_a_nest_without_loops_fetches_nothing():
     y = g.op("LayerNormalization", rows, g.weight("s", (8,)), g.weight("b", (8,)))
     g.output(y, "y", (1 << 22, 3, 8))
     assert tvm_stitch.explain(g.model()).kernels == 1
+
+
+@pytest.mark.parametrize("rows", [5, 14])
+def test_few_rows_ask_for_the_next_panel_in_all_of_their_steps(rows):
+    """A panel has more lines than the product has steps: they are no burst before its first."""
+    panels, depth, lanes = 8, 768, 48
+    x = te.placeholder((rows, depth), "float32", "x")
+    w = te.placeholder((panels, depth, lanes), "float32", "w")
+    d = te.reduce_axis((0, depth), "d")
+    out = te.compute(
+        (rows, panels * lanes),
+        lambda i, j: te.sum(x[i, d] * w[j // lanes, d, j % lanes], d),
+        "out",
+    )
+    func = te.create_prim_func([x, w, out])
+    plan = planned(func, replace(DEVICE, l2_bytes=1 << 20))
+    lines = depth * lanes // LINE
+    for (name, tile), fetched in lines_fetched(plan, func).items():
+        assert name == "w"
+        assert set(range(lines * (tile + 1), lines * (tile + 2))) <= set(fetched)
+        assert len(fetched) < 1.5 * lines
+    assert str(emit_plan(plan, func)).count("llvm.prefetch") < 16
