@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import get_type_hints
 
 from .reader import REMEDY, ProfileError, Reader, is_a
-from .thresholds import Thresholds
+from .thresholds import MAY_BE_NONE, Thresholds
 
 FORMAT = 7
 LEVELS = ("L1", "L2", "L3", "memory")
@@ -194,5 +194,6 @@ def _bandwidth(reader: Reader, data: object) -> Bandwidth:
 def _thresholds(reader: Reader, data: dict) -> Thresholds:
     kinds = get_type_hints(Thresholds)
     for name, value in reader.record(data, "thresholds", kinds).items():
-        reader.positive(value, f"thresholds {name}")
+        if value or name not in MAY_BE_NONE:
+            reader.positive(value, f"thresholds {name}")
     return Thresholds(**data)

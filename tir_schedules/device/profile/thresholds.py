@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MAY_BE_NONE = ("row_fetch_steps",)  # the other figures are all positive
+
 
 @dataclass(frozen=True)
 class Thresholds:
@@ -35,7 +37,7 @@ class Thresholds:
     `division_worth` times what stands for it.
 
     Fetches ahead. A register tile asks for `fetch_steps` steps of its depth, a single row for
-    `row_fetch_steps`, and a kernel of one pass for `fetch_bytes`.
+    `row_fetch_steps` (0: for none), and a kernel of one pass for `fetch_bytes`.
 
     Streamed stores. A result of `streamed_share` of L3 is stored past the caches if the kernel
     moves `streamed_moved` of L3, in up to `streamed_steps` steps a byte.

@@ -81,7 +81,7 @@ def _profile(rng: Random, vector_bytes: int) -> Profile:
         key_blocks=rng.choice((1, 2, 8)),
         packing_rows=rng.choice((0.5, 3.0, 20.0)),
         fetch_steps=rng.choice((1, 2, 24)),
-        row_fetch_steps=rng.choice((1, 3, 48)),
+        row_fetch_steps=rng.choice((0, 3, 48)),
         fetch_bytes=rng.choice((64, 8 * KIB)),
         streamed_share=rng.choice((0.01, 1 / 3, 1.0)),
         streamed_moved=rng.choice((0.1, 0.9)),

@@ -71,14 +71,16 @@ def _steps_ahead(group: LoopNest, inputs: tuple[Tensor, ...], turns: Thresholds)
     A product of a single row fetches panels alone: other sums may be of anything. Steps are 14
     cycles each in a register tile: 16 to 24 were best of 12 to 96 on Zen 4, products with weights
     from memory 4 to 10 % faster than with the next panel fetched into L2, ResNet-50 4 %, ViT 2 %.
-    In one row they are 4 cycles: 48 were best of 16 to 96, weights from L3 up to 5 % faster, from
-    memory 2 to 20 %, as busy as it is.
+    In one row they are 4 cycles: 48 were best of 16 to 96 on Zen 4 when tasks were short; of tasks
+    as long as they are now, 1 x 3072 x 768 takes 61 us there with none and 77 with 48.
     """
     inside = group.dims[group.strip_level : -1]
     if not inside or math.prod(a.extent for a in inside) < SHAPES.panel_fetches * turns.fetch_steps:
         return []
     depth, lane = group.dims[-2:]
     if not all(depth in n.reduced for n in group.nodes):
+        return []
+    if not group.is_product and not turns.row_fetch_steps:
         return []
     steps = turns.fetch_steps if group.is_product else turns.row_fetch_steps
 
