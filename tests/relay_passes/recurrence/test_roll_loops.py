@@ -180,3 +180,16 @@ def test_a_loop_has_a_page_that_says_how_it_runs(rows, hidden, order):
     first, *step = page.splitlines()
     assert first == f"5 steps in one kernel, {order}, each:"
     assert any("packed_matmul" in line for line in step), page
+
+
+def test_what_gates_add_is_fetched_before_their_sums_if_no_cache_has_it():
+    asked = {}
+    for length in (5, 90):
+        model, feeds = layer("LSTM", length, 33, 256, 1)
+        pages = tvm_stitch.plans(model, threads=2)
+        (page,) = (page for name, page in pages.items() if name.startswith(f"loop_{length}"))
+        assert ("fetched before the sums" in page) == (length == 90), page
+        asked[length] = loops_of(model, 2).count("llvm.prefetch")
+    assert asked[90] > asked[5]
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    close(compiled(model, threads=2).run(feeds).values(), session.run(None, feeds))

@@ -5,10 +5,11 @@ Lines fetched ahead, tile buffers over others, lines in parts, divisions by reci
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...device import CpuDevice
+from ...kernel_ir.expr import Tensor
 from ..cost.beyond_cache import streaming_inputs
 from ..cost.division import by_reciprocal
 from ..facts.memory.deinterleave import deinterleave_of
@@ -17,12 +18,15 @@ from ..plan.kernel_plan import Guard, LoopNest, Phase, Plan
 from ..plan.memory import Fetch, NextTilePrefetch
 from .tiles.tile_sharing import shared_tiles
 from .traffic.next_tile_prefetch import next_tile_prefetches
-from .traffic.prefetch import fetches
+from .traffic.prefetch import awaited, fetches
 
 
-def settled(plan: Plan, device: CpuDevice) -> Plan:
-    """Return a plan with what `emit` needs beyond what judging it does."""
-    phases = tuple(p if p.combine else _phase(p, plan, device) for p in plan.phases)
+def settled(plan: Plan, device: CpuDevice, passing: Sequence[Tensor] = ()) -> Plan:
+    """Return a plan with what `emit` needs beyond what judging it does.
+
+    Inputs that are `passing` lie elsewhere in each run, so that no cache has them.
+    """
+    phases = tuple(p if p.combine else _phase(p, plan, device, passing) for p in plan.phases)
     guards = tuple(_guard(guard, device) for guard in plan.guards)
     return replace(plan, phases=phases, guards=guards)
 
@@ -32,14 +36,16 @@ def _guard(guard: Guard, device: CpuDevice) -> Guard:
     return replace(guard, check=settled(guard.check, device), other=other)
 
 
-def _phase(phase: Phase, plan: Plan, device: CpuDevice) -> Phase:
+def _phase(phase: Phase, plan: Plan, device: CpuDevice, passing: Sequence[Tensor]) -> Phase:
     ahead = tuple(next_tile_prefetches(phase, plan, device))
     spread = {each.access.tensor for each in ahead}
     streaming = streaming_inputs(plan.space.kernel, device)
     others = [t for t in streaming if t not in spread]
 
     def asked(group: LoopNest) -> tuple[Fetch, ...]:
-        return tuple(fetches(group, phase, plan.space.kernel.inputs, others, device))
+        found = fetches(group, phase, plan.space.kernel.inputs, others, device)
+        behind = any(group is g.epilogue for g in phase.groups)
+        return (*found, *(awaited(group, passing, found) if behind else ()))
 
     groups = tuple(_nest(g, asked, g is sweeper(phase), ahead, device) for g in phase.groups)
     kept = phase.buffered(plan.space, plan.crossing)

@@ -14,6 +14,7 @@ from ...tensor_ir.numbers import INDEX, total
 from ..facts import guards
 from ..facts.memory.overwrite import reads_where_it_writes
 from ..facts.vectors import halves
+from .access import prefetch
 from .nest import Nest, Reduce, sequence
 from .next_tile_prefetch import prefetching_steps
 from .point import PointEmitter
@@ -229,6 +230,8 @@ class NestEmitter:
         out: list[tirx.Stmt] = []
         for reduce in here:
             out += open_accumulator(nest, reduce, width, nest.rows)
+        if here and self._epilogue is not None:
+            out += self._awaited(start, width)
         for atom in inner:
             self._loops[atom] = tirx.Var(atom.name, INDEX)
         out += self._inner(inner, width, start)
@@ -237,6 +240,23 @@ class NestEmitter:
                 out += self._finish_rows(reduce, start, width)
             else:
                 out += close_strip(nest, reduce, start, width)
+        return out
+
+    def _awaited(self, start: ir.Expr, width: int) -> list[tirx.Stmt]:
+        """Ask for what the epilogue of a strip reads, before its sums."""
+        row, behind = self._nest.dims[self._nest.strip_at - 1], self._behind
+        out: list[tirx.Stmt] = []
+        for number in range(self._nest.rows):
+            at = total([(1, self._loops[row])], number)
+            behind.position.loops = {**self._loops, row: at, behind.vector: start}
+            for fetch in behind.group.fetches:
+                if not fetch.ahead:
+                    offset = behind.storage.offset(fetch.access, behind.position)
+                    flat, dtype = (
+                        behind.storage.flat(fetch.access.tensor),
+                        fetch.access.tensor.dtype,
+                    )
+                    out += prefetch.fetch(flat, offset, width, dtype, fetch.cache)
         return out
 
     def _finish_rows(self, reduce: Reduce, start: ir.Expr, width: int) -> list[tirx.Stmt]:

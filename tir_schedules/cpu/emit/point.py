@@ -140,7 +140,7 @@ class PointEmitter:
         out: list[tirx.Stmt] = []
         if nest.row > nest.active[0]:
             return out  # the first of a block of rows has asked for the lines of all
-        for fetch in nest.group.fetches:
+        for fetch in (each for each in nest.group.fetches if each.ahead):
             access = fetch.access
             if width > 1 and access.stride(nest.vector) == 1:
                 flat = nest.storage.flat(access.tensor)

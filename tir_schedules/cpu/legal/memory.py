@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...analysis.iteration_space import Access, Space
 from ...kernel_ir.expr import Tensor, dtype_bytes
-from ..facts.memory.next_tile import is_ahead, sweeper
+from ..facts.memory.next_tile import is_ahead, is_awaited, sweeper
 from ..facts.memory.streamed_stores import MOST_REGISTERS, may_stream
 from ..plan.kernel_plan import LoopNest, Phase
 from ..plan.memory import TO_L1, TO_L2, Fetch
@@ -16,9 +16,11 @@ from ..plan.memory import TO_L1, TO_L2, Fetch
 def refuse_memory(phase: Phase, space: Space) -> str | None:
     """Return why nests of a phase may not fetch what they do, or None."""
     params = set(space.kernel.params)
+    epilogues = [g.epilogue for g in phase.groups if g.epilogue is not None]
     for group in phase.nests():
+        awaits = any(group is each for each in epilogues)
         for fetch in group.fetches:
-            if reason := _refuse_fetch(fetch, group, phase, params):
+            if reason := _refuse_fetch(fetch, group, phase, params, awaits):
                 return reason
         if group.next_tile and group is not sweeper(phase):
             return "the last product of a tile alone fetches for the next one"
@@ -43,11 +45,16 @@ def refuse_streamed(
     return None
 
 
-def _refuse_fetch(fetch: Fetch, group: LoopNest, phase: Phase, params: set[Tensor]) -> str | None:
+def _refuse_fetch(
+    fetch: Fetch, group: LoopNest, phase: Phase, params: set[Tensor], awaits: bool
+) -> str | None:
     access = fetch.access
     if fetch.cache not in (TO_L1, TO_L2):
         return f"lines are fetched into L1 or L2, not cache {fetch.cache}"
-    if access.tensor not in params or not is_ahead(access, fetch.ahead):
+    known = is_ahead(access, fetch.ahead)
+    if not fetch.ahead and awaits:
+        known = is_awaited(access, group)
+    if access.tensor not in params or not known:
         return f"{fetch.ahead} elements ahead {access.tensor.name} is not known"
     return None if _is_placed(access, group, phase) else "a nest does not walk what it fetches"
 

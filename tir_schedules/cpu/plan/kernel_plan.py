@@ -76,6 +76,11 @@ class LoopNest:
         more += [f"the next tile's {each.access.tensor.name} fetched" for each in self.next_tile]
         if self.epilogue is not None:
             more.append(f"then {', '.join(n.stage.name for n in self.epilogue.nodes)}")
+            more += [
+                f"{f.access.tensor.name} fetched before the sums"
+                for f in self.epilogue.fetches
+                if not f.ahead
+            ]
         return "".join(f"; {each}" for each in more)
 
     @property

@@ -19,7 +19,10 @@ TO_L1, TO_L2 = 3, 2  # of llvm.prefetch
 
 @dataclass(frozen=True)
 class Fetch:
-    """An access, how many elements ahead of it a nest looks, and into which cache it fetches."""
+    """An access, how many elements ahead of it a nest looks, and into which cache it fetches.
+
+    What an epilogue reads none ahead is fetched before the sums.
+    """
 
     access: Access
     ahead: int

@@ -18,6 +18,11 @@ def is_ahead(access: Access, elements: int) -> bool:
     return not access.opaque and 0 < abs(elements) <= _FARTHEST
 
 
+def is_awaited(access: Access, behind: LoopNest) -> bool:
+    """Return whether an epilogue reads this in lanes, so that it may be fetched before the sums."""
+    return not access.opaque and behind.lanes > 1 and access.stride(behind.dims[-1]) == 1
+
+
 def sweeper(phase: Phase) -> LoopNest | None:
     """Return the nest that fetches for the next tile: the last product, if its sums are one loop.
 
