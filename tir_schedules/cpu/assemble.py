@@ -9,6 +9,7 @@ from tvm import ir, s_tir, tirx
 from ..analysis.iteration_space import Atom
 from ..kernel_ir.expr import Tensor
 from ..tensor_ir.numbers import INDEX
+from .emit.access.compiler_fence import compiler_fence
 from .emit.access.storage import Storage
 from .emit.access.streamed_stores import import_code
 from .emit.attention.streaming import emit_streaming
@@ -118,8 +119,13 @@ class _PhaseEmitter:
     def _nests(
         self, groups: Sequence[LoopNest], outer: dict[Atom, ir.Expr], registers: set[Tensor]
     ) -> list[tirx.Stmt]:
-        made = (Nest(self._plan.space, self._phase, g, self._storage, outer) for g in groups)
-        return [NestEmitter(nest, registers).emit() for nest in made]
+        out: list[tirx.Stmt] = []
+        for group in groups:
+            nest = Nest(self._plan.space, self._phase, group, self._storage, outer)
+            out.append(NestEmitter(nest, registers).emit())
+            if any(group is other for other in self._phase.products()[:-1]):
+                out += compiler_fence(self._storage.tiles_of(group))
+        return out
 
     def _combine(self) -> tirx.Stmt:
         nests = [emit_combine(g, self._storage) for g in self._phase.groups]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnxruntime
 import pytest
+import tvm
 from onnx import helper, numpy_helper
 from tvm import tirx
 
@@ -12,6 +15,7 @@ import tvm_stitch
 from support.frontend import recurrent
 from support.frontend.case import expected
 from tir_schedules.cpu.emit import steps
+from tvm_stitch import targets
 from tvm_stitch.build import Request, lower
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -193,3 +197,17 @@ def test_what_gates_add_is_fetched_before_their_sums_if_no_cache_has_it():
     assert asked[90] > asked[5]
     session = onnxruntime.InferenceSession(model.SerializeToString())
     close(compiled(model, threads=2).run(feeds).values(), session.run(None, feeds))
+
+
+def test_gates_of_a_few_rows_keep_their_sums_in_registers():
+    """LLVM held the sums of the gates before as well, and spilled those at hand in each step."""
+    model, _ = layer("LSTM", 5, 8, 512, 1)
+    mod = lower(Request(model, target="x86-64-v4", threads=2)).mod
+    (loop,) = (f for v, f in mod.functions_items() if v.name_hint.startswith("loop_5"))
+    code = tvm.tirx.build(
+        loop.with_attr("global_symbol", "loop"), target=targets.resolve("x86-64-v4", 2)
+    ).inspect_source("asm")
+    loops = re.findall(r"prefetcht0.*?\n\s+j\w+", code, re.DOTALL)
+    sums = [loop for loop in loops if loop.count("vfmadd") >= 16]
+    assert len(sums) >= GATES["LSTM"]
+    assert not any(re.search(r"vmovups\s+%zmm\d+, \d*\(%rsp\)", loop) for loop in sums)

@@ -146,6 +146,9 @@ class Phase:
         """Return the loop groups in order, each epilogue behind its own."""
         return tuple(g for each in self.groups for g in (each, each.epilogue) if g is not None)
 
+    def products(self) -> tuple[LoopNest, ...]:
+        return tuple(g for g in self.groups if g.is_product)
+
     def registers(self, space: Space) -> set[Tensor]:
         """Return the tensors that are made and read at one point of one nest only."""
         outputs = set(space.kernel.outputs)

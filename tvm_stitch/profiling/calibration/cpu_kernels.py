@@ -9,7 +9,7 @@ from typing import Any
 from tvm import te, tirx, topi
 
 F32 = 4  # bytes
-LIGHT_OPS = 32
+LIGHT_OPS = 8  # their constants stay in registers beside the accumulators
 SHARE_BYTES = 256 << 10  # of a thread; two of them fit L2
 PAGE, PANELS = 4096, 3
 

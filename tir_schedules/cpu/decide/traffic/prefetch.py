@@ -46,7 +46,7 @@ def fetches(
     if group.window is not None:
         return []
     turns = device.profile.thresholds
-    out, nests = _steps_ahead(group, inputs, turns), phase.nests()
+    out, nests = steps_ahead(group, inputs, turns), phase.nests()
     near = [fetch.access for fetch in out]
     for tensor in tensors:
         access = first_read(nests, tensor)
@@ -83,7 +83,7 @@ def _panel_step(access: Access, group: LoopNest) -> int:
     return access.stride(outside[-1]) if outside else 0
 
 
-def _steps_ahead(group: LoopNest, inputs: tuple[Tensor, ...], turns: Thresholds) -> list[Fetch]:
+def steps_ahead(group: LoopNest, inputs: tuple[Tensor, ...], turns: Thresholds) -> list[Fetch]:
     """Return what a product fetches along its lanes: at the end of a panel, of the next.
 
     A product of a single row fetches panels alone: other sums may be of anything. Steps are 14

@@ -10,7 +10,7 @@ from ....analysis.iteration_space import Access, Atom, Node
 from ....kernel_ir.expr import Axis, AxisRef, Expr, Load, Tensor, dtype_bytes, walk
 from ....kernel_ir.index import normalize
 from ....tensor_ir.numbers import INDEX, cast, ramp, total
-from ...plan.kernel_plan import Phase, Plan, buffer_atoms
+from ...plan.kernel_plan import LoopNest, Phase, Plan, buffer_atoms
 from ...plan.memory import Deinterleave
 from ..arithmetic import bfloat16
 from .deinterleave import place_of
@@ -121,6 +121,11 @@ class Storage:
             self._tiles[tensor] = buffer
             out.append(tirx.AllocBuffer(buffer))
         return out
+
+    def tiles_of(self, group: LoopNest) -> list[ir.Var]:
+        """Return the tile buffers of what a nest and its epilogue make."""
+        made = (node.stage.out for node in group.all_nodes())
+        return [self._tiles[tensor] for tensor in made if tensor in self._tiles]
 
     def load(
         self,

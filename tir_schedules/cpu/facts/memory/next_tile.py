@@ -28,7 +28,7 @@ def sweeper(phase: Phase) -> LoopNest | None:
 
     That is over the whole depth, and not one of packed rows.
     """
-    products = [g for g in phase.groups if g.is_product]
+    products = phase.products()
     if not products or products[-1].strip_level != 1 or products[-1].flattened_outer is not None:
         return None
     inside = products[-1].dims[1:-1]
