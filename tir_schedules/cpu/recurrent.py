@@ -73,8 +73,11 @@ def _planned(
 
 
 def _step_ns(plan: Plan, states: list[Tensor], device: CpuDevice) -> float:
-    """Return what a step takes: with what threads hand to each other, or without the barrier."""
-    told = estimate_any(plan, device)
+    """Return what a step takes: with what threads hand to each other, or without the barrier.
+
+    All inputs pass through the caches until the next step reads one again, whatever its phases.
+    """
+    told = estimate_any(plan, device, sum(tensor.bytes for tensor in plan.space.kernel.inputs))
     if keeps_rows(plan, states):
         return told.total - told.regions
     if not plan.parallel:

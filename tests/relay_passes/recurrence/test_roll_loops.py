@@ -211,3 +211,11 @@ def test_gates_of_a_few_rows_keep_their_sums_in_registers():
     sums = [loop for loop in loops if loop.count("vfmadd") >= 16]
     assert len(sums) >= GATES["LSTM"]
     assert not any(re.search(r"vmovups\s+%zmm\d+, \d*\(%rsp\)", loop) for loop in sums)
+
+
+def test_weights_larger_than_a_cache_are_read_from_beyond_it_in_whatever_phases():
+    """Each phase of a step reads what would fit L2, all of them together do not."""
+    model, _ = layer("LSTM", 5, 1, 512, 1)
+    pages = tvm_stitch.plans(model, target="emeraldrapids", threads=2)
+    (page,) = (page for name, page in pages.items() if name.startswith("loop_5"))
+    assert "partial sums" not in page
