@@ -65,6 +65,7 @@ def as_users_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "host_caches", host.host_caches)
 
 
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize("case", COVERING)
 def test_a_model_is_right(case, exported):
     model = exported(case)

@@ -23,7 +23,7 @@ def as_users_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "host_caches", host.host_caches)
 
 
-@pytest.mark.long(every=5)
+@pytest.mark.long(every=14)
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_a_small_model_gives_what_onnx_runtime_gives(name):
     model = zoo.model(name, **zoo.SMALL[name])

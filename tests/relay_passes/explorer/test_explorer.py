@@ -95,6 +95,7 @@ def test_plans_are_legal(seed):
         assert gain(better) >= gain(plan)
 
 
+@pytest.mark.long
 def test_plans_are_close_to_the_best_of_all_partitions(capsys):
     lost = []
     for seed in range(SMALL):

@@ -69,7 +69,7 @@ def layer(op: str, steps: int, batch: int, hidden: int, directions: int, dtype=n
     return model, {"x": rng.standard_normal((steps, batch, depth)).astype(dtype)}
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize(
     ("threads", "sizes"),
@@ -100,7 +100,7 @@ def test_steps_are_no_kernels_of_their_own(op):
     assert few.kernels == many.kernels <= 4
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize("threads", [3, 8])
 def test_bits_do_not_depend_on_threads(op, threads):

@@ -196,6 +196,7 @@ def test_what_is_infinite_in_what_is_added_behind_takes_no_other_way(guarded):
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 def test_both_ways_write_over_the_operand_that_dies():
     """Of a chain of convolutions each writes over what is added to it."""
     g = Graph("chain")

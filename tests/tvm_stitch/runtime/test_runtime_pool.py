@@ -14,6 +14,7 @@ def test_the_pool_bears(scene):
     assert pool_driver.built().run(scene) == ""
 
 
+@pytest.mark.long(every=3)
 @needs_tsan
 @pytest.mark.parametrize("scene", pool_driver.SCENES)
 def test_the_pool_has_no_data_race(scene):

@@ -31,6 +31,7 @@ def test_a_model_is_tuned(session):
     assert answers["trials"] >= 1 and answers["features"] and not answers["errors"]
 
 
+@pytest.mark.long
 def test_the_log_names_the_gpu(session):
     _, listed = session
     assert listed[0].startswith("cuda:sm_90, ")

@@ -77,6 +77,7 @@ def owner(decisions: Decisions, path: str) -> str:
     return f"{type(part).__name__}.{name}"
 
 
+@pytest.mark.long
 def test_each_knob_changes_what_is_emitted():
     kinds = (Decisions, PhaseDecisions, NestDecisions, AttentionDecisions)
     left = set().union(*map(knob_names, kinds))
@@ -100,7 +101,7 @@ def test_each_knob_changes_what_is_emitted():
     assert not left
 
 
-@pytest.mark.long(every=3)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("seed", Random(0).sample(range(1 << 16), 16))
 def test_random_decisions_are_right(seed):
     found, _ = decision_case.wrong(seed)

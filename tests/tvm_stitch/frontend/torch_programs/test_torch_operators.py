@@ -31,7 +31,7 @@ def test_selu_and_elu_are_scaled(axis):
     same(lambda y: torch.ops.aten.elu(y, 1.5, 2.0, 0.5), x)
 
 
-@pytest.mark.long(every=2)
+@pytest.mark.long(every=6)
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize("how", [{"scale_factor": 1.7}, {"scale_factor": (0.6, 2.0)},
                                  {"size": (7, 8)}, {"size": (3, 14)}])  # fmt: skip

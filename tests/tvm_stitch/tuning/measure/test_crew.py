@@ -42,6 +42,7 @@ def crew():
         yield each
 
 
+@pytest.mark.long(every=3)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_candidate_has_its_time_beside_the_defaults(crew, name):
     made = candidates(name)

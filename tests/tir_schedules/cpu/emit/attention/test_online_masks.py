@@ -146,6 +146,7 @@ def test_results_are_those_of_no_key_left_out(layout, pattern, low, scale, large
     np.testing.assert_array_equal(skipping.run(inputs)["y"], whole.run(inputs)["y"])
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(
     layout=LAYOUTS,
