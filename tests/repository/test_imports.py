@@ -192,7 +192,6 @@ def test_help_imports_no_tvm():
     assert _python(code).endswith("False False\n")
 
 
-@pytest.mark.long(every=2)
 @pytest.mark.parametrize("order", ["tvm, tvm_stitch", "tvm_stitch, tvm"])
 def test_the_relax_pipeline_is_registered_in_either_order(order):
     code = f"import {order}\nfrom tvm import relax\nprint(relax.get_pipeline('tvm_stitch'))"

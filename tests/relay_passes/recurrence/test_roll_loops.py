@@ -216,6 +216,17 @@ def test_gates_of_a_few_rows_keep_their_sums_in_registers():
 def test_weights_larger_than_a_cache_are_read_from_beyond_it_in_whatever_phases():
     """Each phase of a step reads what would fit L2, all of them together do not."""
     model, _ = layer("LSTM", 5, 1, 512, 1)
-    pages = tvm_stitch.plans(model, target="emeraldrapids", threads=2)
+    pages = tvm_stitch.plans(model, threads=2)
     (page,) = (page for name, page in pages.items() if name.startswith("loop_5"))
     assert "partial sums" not in page
+
+
+def test_each_gate_asks_for_its_own_weights():
+    """What the last would ask for of all of them in its steps comes too late."""
+    model, _ = layer("LSTM", 5, 8, 1024, 1)
+    pages = tvm_stitch.plans(model, threads=2)
+    (page,) = (page for name, page in pages.items() if name.startswith("loop_5"))
+    gates = [line for line in page.splitlines() if "register tile of" in line]
+    assert len(gates) == GATES["LSTM"]
+    assert [line.count("the next tile's") for line in gates] == [0, 0, 0, 1]
+    assert all(re.search(r"; p\d fetched \d+ ahead", line) for line in gates)

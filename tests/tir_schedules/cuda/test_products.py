@@ -159,7 +159,7 @@ def test_tensor_cores_add_up_halves_in_float32(func):
         assert wrong(func, gpu, seed=5, orders=2) is None, str(gpu.plan)
 
 
-@pytest.mark.long(every=6)
+@pytest.mark.long(every=2)
 @pytest.mark.parametrize(
     "func", [product(256, 128, 64, "bfloat16"), product(130, 250, 64, "float16", turned=True)]
 )
