@@ -13,6 +13,9 @@ from support import ROOT
 from support.blocks.case import wrong
 from support.blocks.reducer import whole
 from support.decisions import case
+from support.onnx_ops.chain import random_chain
+from tvm_stitch import pipeline, targets
+from tvm_stitch.frontend import import_model
 
 
 @pytest.mark.long(every=2)
@@ -153,3 +156,11 @@ def test_a_condition_is_divided_by_what_may_be_negative(op, dtype):
     got = model.run(feeds)
     np.testing.assert_array_equal(got["y"], compare(a, b).astype(dtype) % by)
     np.testing.assert_array_equal(got["z"], a.astype(dtype) % by)
+
+
+def test_operands_of_divisions_are_hidden_once():
+    """What gathers chose by a condition was written twice in each division of its positions."""
+    chain = random_chain(1352229256)
+    imported = import_model(chain.model)
+    lowered, _ = pipeline.lower(imported.mod, targets.resolve("x86", 2), fusion="stitch", threads=2)
+    assert 1 <= lowered.script().count("llvm.smax") <= 32

@@ -20,7 +20,7 @@ from .chain import Chain, reference
 BOUND = 1e-5
 HALF_BOUND = 4e-3
 NOISE = 8  # times what a unit in the last place of an input, and of each result, does
-LANES = 8  # of 3, one graph in 10,000 was unmoved by all
+LANES = 8  # three hardly moved a difference in one graph of 10,000
 NEAR = 1e-3  # of the largest result: as far as references may be apart to tell what rounding does
 REFUSED_BY_RUNTIME = (
     errors.Fail,

@@ -104,7 +104,7 @@ class Emitter:
         args = [self.emit(a, scope) for a in expr.args]
         if expr.name in hidden.COMPARED and scope.lane is not None:
             args = hidden.positions(args, scope.lane)
-        if expr.name in ("FloorDiv", "FloorMod") and scope.lane is not None:
+        if expr.name in hidden.DIVISIONS and scope.lane is not None:
             args = hidden.conditions(expr, args)
         return self._op(expr, args)
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 
 from tvm import ir, tirx
 
-from ....kernel_ir.expr import Expr, Op, walk
+from ....kernel_ir.expr import Expr, Op
 from ....tensor_ir.unsigned import is_unsigned
 
+DIVISIONS = frozenset(("FloorDiv", "FloorMod"))  # that round down
 COMPARED = frozenset(("EQ", "NE", "LT", "LE", "GT", "GE"))
 
 
@@ -45,7 +46,19 @@ def conditions(expr: Op, args: list[ir.Expr]) -> list[ir.Expr]:
 
 
 def _has_bools(expr: Expr) -> bool:
-    return any(part.dtype == "bool" for part in walk(expr))
+    """Return whether bools are visible in a value: operands of divisions in it are hidden already.
+
+    To hide those again would double them in each division of a chain.
+    """
+    left, seen = [expr], set[int]()
+    while left:
+        part = left.pop()
+        if part.dtype == "bool":
+            return True
+        if id(part) not in seen and not (isinstance(part, Op) and part.name in DIVISIONS):
+            left.extend(part.kids)
+        seen.add(id(part))
+    return False
 
 
 def _meets(values: Iterable[ir.Expr], var: ir.Var) -> bool:
