@@ -62,7 +62,7 @@ def _rows(name: str, how: str, found: Tasks, log: Log, args: argparse.Namespace)
         with Crew(found.target, args.threads, 1) as crew:
             for task in found.tasks:
                 decided = reuse.decide(task.candidates)
-                tuned = _tuned(task.candidates, log, here.key)
+                tuned = decided_by(log, task.candidates, here.key)
                 crew.take(KernelSubject(task.candidates), args.seed)
                 wanted = list(dict.fromkeys((decided.decisions, tuned)))
                 fresh = {o.decisions: o for o in crew.measure(wanted, FRESH)}
@@ -90,7 +90,7 @@ def _without(log: Log, found: Tasks, path: Path) -> Log:
     return left
 
 
-def _tuned(candidates: Candidates, log: Log, device: str) -> object:
+def decided_by(log: Log, candidates: Candidates, device: str) -> object:
     """Return the best decisions that the log has of a kernel, else the default."""
     found = log.best(candidates.workload.key, device)
     decisions = None if found is None else decisions_of(candidates, found)

@@ -23,6 +23,9 @@ from git_state import described_commit
 
 from tvm_stitch import targets
 from tvm_stitch.build import Request
+from tvm_stitch.profiling.harness import Crew as BenchCrew
+from tvm_stitch.profiling.harness import compare
+from tvm_stitch.profiling.peer import OURS, Job
 from tvm_stitch.profiling.stats import geometric_mean
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.measure.crew import Crew
@@ -30,9 +33,10 @@ from tvm_stitch.tuning.measure.outcome import Pace
 from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.session import Budget, Session
-from tvm_stitch.tuning.tasks import tasks_of
+from tvm_stitch.tuning.tasks import Tasks, tasks_of
 
 ROOT = Path(__file__).resolve().parents[1]
+PEERS = ("onnxruntime", "openvino", "inductor")
 SLOWEST = 0.98  # of the default's time over the tuned one
 FRESH = Pace(rounds=31, slice_ns=8_000_000, slow=100.0)
 STITCHED = (
@@ -66,28 +70,28 @@ def main() -> int:
     """Return 1 if a tuned kernel is slower than its default."""
     args = _arguments()
     wanted = tuple(args.names.split(","))
-    rows = []
+    record = {"command": " ".join(["python scripts/bench_tuning.py", *sys.argv[1:]])}
+    record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu}
+    record |= {"rows": [], "models": []}
     for name, model in kernels():
         if any(each in name for each in wanted):
-            rows += _rows(name, model(), args)
-            print(_line(rows[-1]), flush=True)
-    record = {"command": " ".join(["python scripts/bench_tuning.py", *sys.argv[1:]])}
-    record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu, "rows": rows}
-    args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-    args.output.with_suffix(".md").write_text(_render(record))
-    print(_summary(rows))
-    return int(any(row["gain"] < SLOWEST for row in rows))
+            with tempfile.TemporaryDirectory() as folder:
+                log = args.log or f"{folder}/log"
+                record["rows"] += _rows(name, model(), log, args)
+                record["models"].append({"name": name, "us": _beside(model(), log, args)})
+            print(_line(record["rows"][-1]), _best_peer(record["models"][-1]), flush=True)
+            args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+            args.output.with_suffix(".md").write_text(_render(record))
+    print(_summary(record["rows"]))
+    return int(any(row["gain"] < SLOWEST for row in record["rows"]))
 
 
-def _rows(name: str, model: onnx.ModelProto, args: argparse.Namespace) -> Iterator[dict]:
+def _rows(name: str, model: onnx.ModelProto, path: str, args: argparse.Namespace) -> Iterator[dict]:
     """Yield a row for each kernel of a model; most have one."""
     found = tasks_of(Request(model, threads=args.threads))
-    with tempfile.TemporaryDirectory() as folder, _log(args, folder) as log:
+    with Log.open(path, create=True) as log:
         start = time.monotonic()
-        with Crew(found.target, args.threads, args.threads) as crew:
-            shared = (log, crew, found.target, found.device, GainModel(), args.seed, _quiet)
-            session = Session(found.tasks, *shared)
-            session.run(Budget(trials=args.trials * len(found.tasks)))
+        session = tuned(found, log, args)
         spent = time.monotonic() - start
     for tuner in session.tuners:
         with Crew(found.target, args.threads, 1) as crew:
@@ -106,8 +110,24 @@ def _rows(name: str, model: onnx.ModelProto, args: argparse.Namespace) -> Iterat
         }
 
 
-def _log(args: argparse.Namespace, folder: str) -> Log:
-    return Log.open(args.log or f"{folder}/log", create=True)
+def tuned(found: Tasks, log: Log, args: argparse.Namespace) -> Session:
+    """Tune kernels into a log; return how far each came."""
+    with Crew(found.target, args.threads, args.threads) as crew:
+        shared = (log, crew, found.target, found.device, GainModel(), args.seed, _quiet)
+        session = Session(found.tasks, *shared)
+        session.run(Budget(trials=args.trials * len(found.tasks)))
+    return session
+
+
+def _beside(model: onnx.ModelProto, log: str, args: argparse.Namespace) -> dict[str, float]:
+    """Return the medians in us of a model compiled by a log, and of the peers, in one run."""
+    with BenchCrew(args.threads) as crew:
+        path = crew.workdir / "model.onnx"
+        onnx.save(model, path)
+        job = Job(path, crew.workdir, args.threads, log=log)
+        inputs = zoo.random_inputs(model)
+        rows = compare(crew, job, inputs, [OURS, *args.peers], args.timing)
+    return {row.peer: row.timing.median_us for row in rows if row.timing}
 
 
 def _quiet(_session: Session) -> None:
@@ -121,8 +141,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", metavar="LOG", help="keep the trials there")
+    parser.add_argument("--peers", type=_listed, default=list(PEERS), metavar="A,B")
+    parser.add_argument("--timing", type=float, default=25.0, help="seconds beside the peers")
     parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_tuning")
     return parser.parse_args()
+
+
+def _listed(text: str) -> list[str]:
+    return text.split(",")
 
 
 def _line(row: dict) -> str:
@@ -135,6 +161,15 @@ def _line(row: dict) -> str:
 def _summary(rows: list[dict]) -> str:
     gains = [row["gain"] for row in rows]
     return f"{len(rows)} kernels: {geometric_mean(gains):.3f} in the mean, lowest {min(gains):.3f}"
+
+
+def _best_peer(model: dict) -> str:
+    """Return what the fastest peer takes over what ours does, or nothing if none was timed."""
+    peers = {name: us for name, us in model["us"].items() if name != OURS}
+    if not peers:
+        return ""
+    best = min(peers, key=peers.__getitem__)
+    return f"{peers[best] / model['us'][OURS]:.3f} ({best})"
 
 
 def _render(record: dict) -> str:
@@ -153,7 +188,19 @@ def _render(record: dict) -> str:
             f"| {row['name']} | {row['default_us']:.2f} | {row['tuned_us']:.2f} | "
             f"{row['gain']:.3f} | {row['noise']:.3f} | {row['trials']} | {row['seconds']:.0f} |"
         )
-    return "\n".join([*lines, "", _summary(record["rows"]), ""])
+    lines += [
+        "",
+        _summary(record["rows"]),
+        "",
+        "Whole models of them compiled by the log, and the peers, interleaved: what the best peer",
+        "takes over what ours does.",
+        "",
+        "| kernel | tuned us | best peer |",
+        "|---|--:|---|",
+    ]
+    for model in record["models"]:
+        lines.append(f"| {model['name']} | {model['us'][OURS]:.2f} | {_best_peer(model)} |")
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

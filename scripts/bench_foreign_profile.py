@@ -1,0 +1,133 @@
+"""Kernels tuned from the figures of another CPU, beside the same tuned from this machine's own.
+
+    python scripts/bench_tuning.py --log own.db             # tunes by this machine's profile
+    python scripts/bench_foreign_profile.py --log own.db    # x86-64-v4's, then both in one run
+    # writes docs/results/bench_foreign_profile.{json,md}
+
+Both searches have the same number of trials. What they decided is emitted, compiled for this
+machine and timed side by side in a process that took no part in either.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+from bench_reuse import decided_by
+from bench_stock_space import ScheduledSubject
+from bench_tuning import FRESH, kernels, tuned
+from git_state import described_commit
+from tvm import tirx
+
+from tir_schedules.tuning.candidates import Candidates
+from tvm_stitch import targets
+from tvm_stitch.build import Request
+from tvm_stitch.profiling.stats import geometric_mean
+from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.log.fingerprint import device_key
+from tvm_stitch.tuning.measure.crew import Crew
+from tvm_stitch.tuning.tasks import tasks_of
+
+ROOT = Path(__file__).resolve().parents[1]
+SLOWEST = 0.97  # of the own profile's time over the foreign one's
+
+
+def main() -> int:
+    """Return 1 if a kernel tuned from the foreign figures is slower."""
+    args = _arguments()
+    record = {"command": " ".join(["python scripts/bench_foreign_profile.py", *sys.argv[1:]])}
+    record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu}
+    record |= {"foreign": args.foreign, "rows": []}
+    wanted = tuple(args.names.split(","))
+    with Log.open(args.log) as log:
+        for name, model in kernels():
+            if any(each in name for each in wanted):
+                record["rows"] += _rows(name, model(), log, args)
+                print(_line(record["rows"][-1]), flush=True)
+                args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+                args.output.with_suffix(".md").write_text(_render(record))
+    return int(any(row["foreign_tuned"] < SLOWEST for row in record["rows"]))
+
+
+def _rows(name: str, model: onnx.ModelProto, log: Log, args: argparse.Namespace) -> Iterator[dict]:
+    """Yield a row for each kernel that both have."""
+    own = tasks_of(Request(model, threads=args.threads))
+    foreign = tasks_of(Request(model, target=args.foreign, threads=args.threads))
+    with tempfile.TemporaryDirectory() as folder, Log.open(f"{folder}/log", create=True) as other:
+        found = {each.task.name: each for each in tuned(foreign, other, args).tuners}
+    key = device_key(own.device).key
+    for task in own.tasks:
+        made, tuner = task.candidates, found.get(task.name)
+        if tuner is None:  # the other CPU's figures cut the model otherwise
+            continue
+        theirs = tuner.task.candidates
+        pairs = {
+            "tuned": (made, decided_by(log, made, key)),
+            "foreign_default": (theirs, theirs.default),
+            "foreign_tuned": (theirs, tuner.best),
+        }
+        funcs = {which: _emitted(*pair) for which, pair in pairs.items()}
+        with Crew(own.target, args.threads, 1) as crew:
+            crew.take(ScheduledSubject(made), args.seed + 1)
+            fresh = dict(zip(funcs, crew.measure([*funcs.values()], FRESH), strict=True))
+        if wrong := {which: each.error for which, each in fresh.items() if each.ns is None}:
+            raise RuntimeError(f"{name}: {wrong}")
+        times = {which: each.ns / each.default_ns for which, each in fresh.items()}
+        yield {
+            "name": name,
+            "kernel": task.name,
+            "default_us": fresh["tuned"].default_ns / 1e3,
+            **{f"{which}_gain": 1 / ratio for which, ratio in times.items()},
+            "foreign_default": times["tuned"] / times["foreign_default"],
+            "foreign_tuned": times["tuned"] / times["foreign_tuned"],
+        }
+
+
+def _emitted(made: Candidates, decisions: object) -> tirx.PrimFunc:
+    return made.backend.emit(made.plan(decisions), made.func)
+
+
+def _line(row: dict) -> str:
+    return (
+        f"| {row['name']} | {row['default_us']:.2f} | {row['tuned_gain']:.3f} | "
+        f"{row['foreign_default_gain']:.3f} | {row['foreign_tuned_gain']:.3f} | "
+        f"{row['foreign_tuned']:.3f} |"
+    )
+
+
+def _render(record: dict) -> str:
+    ratios = [row["foreign_tuned"] for row in record["rows"]]
+    lines = [
+        "# Kernels tuned from another CPU's figures",
+        "",
+        f"`{record['command']}` at {record['commit']}, {record['mcpu']}. Gains over the default by "
+        f"this machine's profile: tuned by it, by the default of {record['foreign']}, and tuned "
+        "from that. The ratio: what the kernel tuned by the own profile takes over what that tuned "
+        f"by the other does; {geometric_mean(ratios):.3f} in the mean, lowest {min(ratios):.3f}.",
+        "",
+        "| kernel | default us | tuned | foreign default | foreign tuned | ratio |",
+        "|---|--:|--:|--:|--:|--:|",
+        *map(_line, record["rows"]),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--log", required=True, metavar="LOG", help="of bench_tuning")
+    parser.add_argument("--foreign", default="x86-64-v4", metavar="CPU")
+    parser.add_argument("--names", default="", metavar="A,B", help="names that have this in them")
+    parser.add_argument("--trials", type=int, default=160, help="of a kernel, at most")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_foreign_profile")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
