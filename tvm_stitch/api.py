@@ -20,7 +20,7 @@ from tvm_stitch.frontend import is_torch_module
 from tvm_stitch.frontend.shape_sets import Shapes, shape_sets
 from tvm_stitch.reports.advice import Advice
 from tvm_stitch.reports.report import Report
-from tvm_stitch.runtime.link import find_compiler
+from tvm_stitch.runtime.linking.link import find_compiler
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.runtime.shaped_model import ShapedModel
 

@@ -35,6 +35,7 @@ from tvm_stitch.packing import packed
 from tvm_stitch.reports.report import Report
 from tvm_stitch.runtime import cpu_features, library
 from tvm_stitch.runtime.artifact import Meta, Tensor, stored_bytes
+from tvm_stitch.runtime.linking.kernel_objects import building_kernels
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.runtime.shaped_model import ShapedModel
 from tvm_stitch.runtime.weights import constant_outputs, makes_new_outputs
@@ -218,9 +219,18 @@ def build(*several: Lowered) -> Model | ShapedModel:
     ]
     meta = dataclasses.replace(metas[0], others=tuple(metas[1:]))
     passes = pipeline.build_pipeline(lowered.target, lowered.steps.unwatched(), places)
-    with burning(lowered.fuel), machine_code(arch), lowered.target:
+    cpus = 1 if arch else available_cpus()
+    with (
+        burning(lowered.fuel),
+        machine_code(arch),
+        lowered.target,
+        building_kernels(lowered.target, cpus) as kernels,
+    ):
+        passes = tvm.transform.Sequential([passes, kernels.taken])
         executable = tvm.compile(entries.mod, lowered.target, relax_pipeline=passes)
-    return library.from_executable(executable, meta, entries.weights, entries.prepared)
+        return library.from_executable(
+            executable, meta, entries.weights, entries.prepared, kernels.paths()
+        )
 
 
 def _meta(lowered: Lowered, mod: IRModule, entry: str, weights: int) -> Meta:

@@ -64,7 +64,7 @@ def _version(package: str) -> str | None:
 
 
 def _compiler() -> Finding:
-    from tvm_stitch.runtime.link import find_compiler
+    from tvm_stitch.runtime.linking.link import find_compiler
 
     try:
         compiler = find_compiler()

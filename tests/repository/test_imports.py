@@ -97,7 +97,7 @@ FLOORS = {
         "recurrence", "memory", "launches",
     ],
     "tvm_stitch": [
-        "reports", "runtime", "frontend.onnx_graph", "frontend.importer",
+        "reports", "runtime.linking", "runtime", "frontend.onnx_graph", "frontend.importer",
         "frontend.rewrites.norms", "frontend.rewrites.reductions", "frontend.rewrites.arithmetic",
         "frontend.rewrites.attention", "frontend.rewrites.indexing", "frontend.rewrites.quantised",
         "frontend.rewrites.recurrent", "frontend.rewrites.resize", "frontend.rewrites.spectra",

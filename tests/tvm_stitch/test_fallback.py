@@ -111,6 +111,16 @@ def test_an_operator_that_no_one_has_is_refused_in_one_line():
     assert "\n" not in str(told.value)
 
 
+def test_a_model_may_name_no_operator_set_of_onnx_own():
+    proto = model(node("TreeEnsembleRegressor", "x", "y", "ai.onnx.ml", **TREE))
+    del proto.opset_import[:]
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    made = tvm_stitch.compile(proto, fallback="onnxruntime")
+    np.testing.assert_array_equal(made.run({"x": X})["y"], expected(proto))
+    with pytest.raises(StitchError, match=r'TreeEnsembleRegressor.*fallback="onnxruntime"'):
+        tvm_stitch.compile(proto)
+
+
 def test_a_machine_without_onnx_runtime_says_so(monkeypatch):
     monkeypatch.setattr(onnx_segment.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(StitchError, match=r"pip install 'tvm-stitch\[onnxruntime\]'"):

@@ -37,7 +37,7 @@ def recurrent(step: tirx.PrimFunc, recurrence: Recurrence, device: CpuDevice) ->
         return kernel
     inside = replace(device, profile=_within_a_region(device.profile))
     states = [kernel.params[at] for at in _states(recurrence)]
-    plan = _planned(kernel, states, _passing(kernel, recurrence, device), inside)
+    plan = _planned(kernel, states, _cold(kernel, recurrence, device), inside)
     if isinstance(plan, str):
         return plan
     waits = not (plan.parallel and keeps_rows(plan, states))
@@ -45,7 +45,7 @@ def recurrent(step: tirx.PrimFunc, recurrence: Recurrence, device: CpuDevice) ->
     return LoopKernel(func, LoopPlan(recurrence.steps, plan, waits and plan.parallel))
 
 
-def _passing(kernel: Kernel, recurrence: Recurrence, device: CpuDevice) -> list[Tensor]:
+def _cold(kernel: Kernel, recurrence: Recurrence, device: CpuDevice) -> list[Tensor]:
     """Return the inputs of which each step has a part, and which are larger than L2."""
     parts = [kernel.params[at] for at, _ in recurrence.of_kind("each")]
     return [t for t in parts if t.bytes * recurrence.steps > device.l2_bytes]
@@ -56,7 +56,7 @@ def _states(recurrence: Recurrence) -> list[int]:
 
 
 def _planned(
-    kernel: Kernel, states: list[Tensor], passing: list[Tensor], device: CpuDevice
+    kernel: Kernel, states: list[Tensor], cold: list[Tensor], device: CpuDevice
 ) -> Plan | str:
     """Return the plan of a step that is predicted to be the fastest."""
     reading = reading_of(kernel)
@@ -69,7 +69,7 @@ def _planned(
     own = rows_apart(reading.space, states, device) if device.threads > 1 else None
     usual += [] if own is None else [own]
     best = min(usual, key=lambda plan: _step_ns(plan, states, device))
-    return template.plan(kernel, decisions_of(settled(best, device, passing)), device)
+    return template.plan(kernel, decisions_of(settled(best, device, cold)), device)
 
 
 def _step_ns(plan: Plan, states: list[Tensor], device: CpuDevice) -> float:

@@ -20,7 +20,7 @@ import tvm
 import tvm_ffi
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.runtime.link import call_compiler
+from tvm_stitch.runtime.linking.link import call_compiler
 
 from .cuda_toolkit import find_toolkit, wheel_folders
 

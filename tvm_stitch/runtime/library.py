@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm_stitch.errors import StitchError
 from tvm_stitch.runtime import artifact
 from tvm_stitch.runtime.artifact import Meta, Prepared
-from tvm_stitch.runtime.link import link
+from tvm_stitch.runtime.linking.link import link
 from tvm_stitch.runtime.model import Model
 from tvm_stitch.runtime.shaped_model import ShapedModel
 from tvm_stitch.runtime.stored import Stored, read
@@ -71,11 +71,15 @@ def from_executable(
     meta: Meta,
     weights: Sequence[np.ndarray],
     prepared: Sequence[Prepared] = (),
+    kernels: Sequence[Path] = (),
 ) -> Model | ShapedModel:
-    """Link a `tvm.compile` result, load it, and lend it the weights where they are."""
+    """Link a `tvm.compile` result, load it, and lend it the weights where they are.
+
+    `kernels` are objects of what it has not.
+    """
     with tempfile.TemporaryDirectory(prefix="tvm-stitch-") as folder:
         path = Path(folder) / "model.so"
-        link(executable, path)
+        link(executable, path, kernels)
         stored = Stored(meta, path.read_bytes(), _on_lines(weights), tuple(prepared))
         return Library(_open(path), stored).model()
 

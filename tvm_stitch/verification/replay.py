@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.runtime.link import link
+from tvm_stitch.runtime.linking.link import link
 from tvm_stitch.verification.direct import DirectKernel
 from tvm_stitch.verification.program import Step, Value
 from tvm_stitch.verification.reference import References

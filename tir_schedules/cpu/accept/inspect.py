@@ -46,7 +46,7 @@ def streaming_weights(plan: Plan, device: CpuDevice) -> list[str]:
     """
     found, large = [], streaming_inputs(plan.space.kernel, device)
     for phase in plan.phases:
-        for group in (g for g in phase.groups if g.is_product and phase.tiles() > 1):
+        for group in phase.products() if phase.tiles() > 1 else ():
             (node,) = group.nodes
             tile = register_tile(node)
             inside = any(a in group.dims for a in tile.batch)
@@ -59,7 +59,7 @@ def streaming_weights(plan: Plan, device: CpuDevice) -> list[str]:
 def strided_depths(plan: Plan) -> list[str]:
     """Return products of which each step of the sum reads another line of the scalar operand."""
     found = []
-    for group in (g for p in plan.phases for g in p.groups if g.is_product):
+    for group in (g for p in plan.phases for g in p.products()):
         (node,) = group.nodes
         moving = register_tile(node).moving
         *_, last = (d for d in group.dims if d in node.reduced)

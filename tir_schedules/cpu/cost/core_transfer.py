@@ -42,7 +42,7 @@ def fresh_ns(plan: Plan, between: int, device: CpuDevice) -> float:
     """
     spent = 0.0
     for phase in plan.phases:
-        for group in (g for g in phase.groups if g.is_product):
+        for group in phase.products():
             weight = register_tile(group.nodes[0]).weight
             if any(weight.tensor is t for t in plan.space.kernel.inputs):
                 shared = 1 if _span(weight, phase) is None else device.threads

@@ -50,12 +50,12 @@ class Latency:
     regions: float
 
 
-def estimate(plan: Plan, device: CpuDevice, passing: int = 0) -> Latency:
+def estimate(plan: Plan, device: CpuDevice, between: int = 0) -> Latency:
     """Return the time of one call of a plan's kernel on `device.threads` threads.
 
-    `passing` are the bytes that at least pass through the caches between two reads of an input.
+    At least `between` bytes pass through the caches from one read of an input to the next.
     """
-    return _Evaluator(plan, device, passing).run()
+    return _Evaluator(plan, device, between).run()
 
 
 def stage_ns(stage: Stage, profile: Profile) -> float:
@@ -122,9 +122,9 @@ _LIGHT_CALLS = frozenset(
 
 
 class _Evaluator:
-    def __init__(self, plan: Plan, device: CpuDevice, passing: int = 0) -> None:
+    def __init__(self, plan: Plan, device: CpuDevice, between: int = 0) -> None:
         self._plan, self._device, self._profile = plan, device, device.profile
-        self._passing = passing
+        self._between = between
         self._threads = device.threads if plan.parallel else 1
         self._outputs = set(plan.space.kernel.outputs)
         self._streamed = set(plan.streamed)
@@ -155,8 +155,8 @@ class _Evaluator:
         touched = _touched(phase)
         inside = sum(_bytes_inside(t, nodes, phase) for t, nodes in touched.items())
         made = {n.stage.out for n in phase.nodes} - self._outputs
-        passing = max(self._passing, sum(t.bytes for t in touched if t not in made))
-        home, outside = (level_of(size, self._device) for size in (inside, passing))
+        between = max(self._between, sum(t.bytes for t in touched if t not in made))
+        home, outside = (level_of(size, self._device) for size in (inside, between))
         fetched: dict[Tensor, int] = {}
         compute = traffic = 0.0
         for group in phase.nests():

@@ -13,10 +13,10 @@ from .levels import level_of, read_ns_per_byte
 from .limits import tiles_of_thread
 
 
-def estimate_any(plan: Plan, device: CpuDevice, passing: int = 0) -> Latency:
+def estimate_any(plan: Plan, device: CpuDevice, between: int = 0) -> Latency:
     """Return the time of one call of a plan's kernel, in phases or in one pass."""
     return (
-        estimate(plan, device, passing)
+        estimate(plan, device, between)
         if plan.streaming is None
         else _estimate(plan, plan.streaming, device)
     )

@@ -21,12 +21,12 @@ from .traffic.next_tile_prefetch import next_tile_prefetches
 from .traffic.prefetch import awaited, fetches
 
 
-def settled(plan: Plan, device: CpuDevice, passing: Sequence[Tensor] = ()) -> Plan:
+def settled(plan: Plan, device: CpuDevice, cold: Sequence[Tensor] = ()) -> Plan:
     """Return a plan with what `emit` needs beyond what judging it does.
 
-    Inputs that are `passing` lie elsewhere in each run, so that no cache has them.
+    Inputs that are `cold` lie elsewhere in each run, so that no cache has them.
     """
-    phases = tuple(p if p.combine else _phase(p, plan, device, passing) for p in plan.phases)
+    phases = tuple(p if p.combine else _phase(p, plan, device, cold) for p in plan.phases)
     guards = tuple(_guard(guard, device) for guard in plan.guards)
     return replace(plan, phases=phases, guards=guards)
 
@@ -36,7 +36,7 @@ def _guard(guard: Guard, device: CpuDevice) -> Guard:
     return replace(guard, check=settled(guard.check, device), other=other)
 
 
-def _phase(phase: Phase, plan: Plan, device: CpuDevice, passing: Sequence[Tensor]) -> Phase:
+def _phase(phase: Phase, plan: Plan, device: CpuDevice, cold: Sequence[Tensor]) -> Phase:
     ahead = tuple(next_tile_prefetches(phase, plan, device))
     spread = {each.access.tensor for each in ahead}
     streaming = streaming_inputs(plan.space.kernel, device)
@@ -45,7 +45,7 @@ def _phase(phase: Phase, plan: Plan, device: CpuDevice, passing: Sequence[Tensor
     def asked(group: LoopNest) -> tuple[Fetch, ...]:
         found = fetches(group, phase, plan.space.kernel.inputs, others, device)
         behind = any(group is g.epilogue for g in phase.groups)
-        return (*found, *(awaited(group, passing, found) if behind else ()))
+        return (*found, *(awaited(group, cold, found) if behind else ()))
 
     groups = tuple(_nest(g, asked, g is sweeper(phase), ahead, device) for g in phase.groups)
     kept = phase.buffered(plan.space, plan.crossing)

@@ -15,6 +15,8 @@ from tvm_stitch.errors import StitchError
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 OWN_DOMAIN = "tvm_stitch"  # of nodes that our own rewrites make
+# Which ONNX Runtime reads, and the operators of a model that names none of ONNX's own.
+IR_VERSION, _OPSET = 10, 21
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,16 @@ def read_graph(
         functions=[_copy(function) for function in model.functions],
     )  # fmt: skip
     graph.nodes = list(_without_constants(proto.node, graph.constants, read))
+    if "" not in graph.opsets and not graph.functions and not _uses_onnx(proto.node):
+        graph.opsets[""] = _OPSET  # of what stands in their place
     return graph
+
+
+def _uses_onnx(nodes: Iterable[onnx.NodeProto]) -> bool:
+    return any(
+        node.domain in DEFAULT_DOMAINS or any(_uses_onnx(body.node) for body in bodies(node))
+        for node in nodes
+    )
 
 
 def _copy(proto):
@@ -209,7 +220,7 @@ def write_model(graph: Graph, is_constant: Callable[[str, np.ndarray], bool]) ->
     )
     opsets = [onnx.helper.make_opsetid(domain, v) for domain, v in graph.opsets.items()]
     model = onnx.helper.make_model(proto, opset_imports=opsets, functions=graph.functions)
-    model.ir_version = min(model.ir_version, 10)
+    model.ir_version = min(model.ir_version, IR_VERSION)
     return model
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.onnx_graph.graph import Graph, ValueType, value_info
+from tvm_stitch.frontend.onnx_graph.graph import IR_VERSION, Graph, ValueType, value_info
 from tvm_stitch.runtime.onnx_segment import open_session
 
 
@@ -46,5 +46,5 @@ def model_of(graph: Graph, proto: onnx.GraphProto) -> onnx.ModelProto:
     """Return a part of the graph as a model of its own."""
     opsets = [onnx.helper.make_opsetid(domain, v) for domain, v in graph.opsets.items()]
     model = onnx.helper.make_model(proto, opset_imports=opsets)
-    model.ir_version = min(model.ir_version, 10)
+    model.ir_version = min(model.ir_version, IR_VERSION)
     return model

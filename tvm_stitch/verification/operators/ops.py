@@ -15,7 +15,7 @@ from tvm.ir import IRModule
 from tir_schedules.reference import reference_of
 from tvm_stitch.runtime.buffers import view
 from tvm_stitch.runtime.dtypes import numpy_dtype
-from tvm_stitch.runtime.link import call_compiler
+from tvm_stitch.runtime.linking.link import call_compiler
 from tvm_stitch.verification.operators.cxx import (
     PRELUDE,
     Unwritable,

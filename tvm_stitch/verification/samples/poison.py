@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import tirx
 
 from tir_schedules.kernel_ir.expr import dtype_bytes
-from tvm_stitch.runtime.link import call_compiler
+from tvm_stitch.runtime.linking.link import call_compiler
 
 # Of every byte. As floats they are NaN, and a large number: 1.3e36, or 61,000 in half precision.
 NAN, LARGE = 0xFF, 0x7B

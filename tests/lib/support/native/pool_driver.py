@@ -12,10 +12,10 @@ from pathlib import Path
 
 from tvm_ffi import libinfo
 
-from tvm_stitch.runtime import link
+from tvm_stitch.runtime.linking import link
 
 _HERE = Path(__file__).parent
-_RUNTIME = Path(link.__file__).parent / "native"
+_RUNTIME = Path(link.__file__).parents[1] / "native"
 SCENES = ("launches", "failures", "nested")
 TSAN = ("-fsanitize=thread", "-g")
 _SECONDS = 150

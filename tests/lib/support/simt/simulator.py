@@ -22,7 +22,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_stitch.runtime import cuda_toolkit, link
+from tvm_stitch.runtime import cuda_toolkit
+from tvm_stitch.runtime.linking import link
 
 from .source import kernel_of, kernels_apart, translated
 

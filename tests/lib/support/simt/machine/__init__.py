@@ -17,7 +17,8 @@ from pathlib import Path
 
 from support.simt.simulator import build
 from support.simt.source import kernel_of, kernels_apart
-from tvm_stitch.runtime import cuda_toolkit, link
+from tvm_stitch.runtime import cuda_toolkit
+from tvm_stitch.runtime.linking import link
 
 _HERE = Path(__file__).parent
 _LIBRARIES = {"memory.cc": "libcudart.so.13", "driver.cc": "libcuda.so.1"}

@@ -17,7 +17,7 @@ from tvm_ffi import libinfo
 
 from tvm_stitch.errors import StitchError
 
-_SOURCES = Path(__file__).parent / "native"
+_SOURCES = Path(__file__).parents[1] / "native"
 
 
 def find_compiler() -> str:
@@ -36,11 +36,13 @@ def find_compiler() -> str:
     )
 
 
-def link(executable: Any, library: Path) -> None:
-    """Write the shared library of a `tvm.compile` result, with our runtime half in it."""
-    executable.export_library(
-        str(library), fcompile=_link_shared, addons=[str(path) for path in _native_objects()]
-    )
+def link(executable: Any, library: Path, kernels: Sequence[Path] = ()) -> None:
+    """Write the shared library of a `tvm.compile` result, with our runtime half in it.
+
+    `kernels` are objects of kernels that were built apart from it.
+    """
+    objects = [str(path) for path in (*native_objects(), *kernels)]
+    executable.export_library(str(library), fcompile=_link_shared, addons=objects)
 
 
 def _link_shared(library: str, objects: list[str], options: Sequence[str] = ()) -> None:
@@ -52,7 +54,7 @@ def _link_shared(library: str, objects: list[str], options: Sequence[str] = ()) 
 
 
 @functools.cache
-def _native_objects() -> tuple[Path, ...]:
+def native_objects() -> tuple[Path, ...]:
     """Compile native/*.cc once in this process, all at a time."""
     folder = Path(tempfile.mkdtemp(prefix="tvm-stitch-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""One shared library of what TVM built, the kernels built beside it, and our runtime half."""
