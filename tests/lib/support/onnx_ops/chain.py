@@ -32,6 +32,8 @@ _NOT_RUN = (ArithmeticError, AssertionError, AttributeError, LookupError, Runtim
             ValueError, onnx.checker.ValidationError)  # fmt: skip
 # 1 + erf of a float32 well below 0 has its unit in the last place of 1: all references differ.
 _CANCELS = {"Gelu"}
+# A whole number times this is none, which alone stays where it is: about as large, and moved.
+_NO_WHOLE = 1.37
 # Of PyTorch's ranks for images: channels, and an axis or three.
 _IMAGES = {"Conv", "ConvTranspose", "AveragePool", "MaxPool", "LpPool", "Resize", "LRN",
            "GlobalAveragePool", "GlobalMaxPool", "InstanceNormalization"}  # fmt: skip
@@ -96,7 +98,8 @@ def _run_moved(
     made = [moved(np.asarray(each)) for each in run(*inputs, **known)]
     if not cancels:
         return tuple(made)
-    return tuple(each + (moved(inputs[0]) - inputs[0]) for each in made)
+    operand = inputs[0] * np.asarray(_NO_WHOLE, inputs[0].dtype)
+    return tuple(each + (moved(operand) - operand) for each in made)
 
 
 class _Chain:
