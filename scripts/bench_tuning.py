@@ -78,7 +78,7 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 log = args.log or f"{folder}/log"
                 record["rows"] += _rows(name, model(), log, args)
-                record["models"].append({"name": name, "us": _beside(model(), log, args)})
+                record["models"].append({"name": name, **_beside(model(), log, args)})
             print(_line(record["rows"][-1]), _best_peer(record["models"][-1]), flush=True)
             args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
             args.output.with_suffix(".md").write_text(_render(record))
@@ -119,15 +119,21 @@ def tuned(found: Tasks, log: Log, args: argparse.Namespace) -> Session:
     return session
 
 
-def _beside(model: onnx.ModelProto, log: str, args: argparse.Namespace) -> dict[str, float]:
-    """Return the medians in us of a model compiled by a log, and of the peers, in one run."""
+def _beside(model: onnx.ModelProto, log: str, args: argparse.Namespace) -> dict[str, dict]:
+    """Return the medians in us of a model compiled by a log, and of the peers, in one run.
+
+    `untimed` are the reasons of those that have none.
+    """
     with BenchCrew(args.threads) as crew:
         path = crew.workdir / "model.onnx"
         onnx.save(model, path)
         job = Job(path, crew.workdir, args.threads, log=log)
         inputs = zoo.random_inputs(model)
         rows = compare(crew, job, inputs, [OURS, *args.peers], args.timing)
-    return {row.peer: row.timing.median_us for row in rows if row.timing}
+    return {
+        "us": {row.peer: row.timing.median_us for row in rows if row.timing},
+        "untimed": {row.peer: row.reason for row in rows if not row.timing},
+    }
 
 
 def _quiet(_session: Session) -> None:
@@ -166,6 +172,8 @@ def _summary(rows: list[dict]) -> str:
 def _best_peer(model: dict) -> str:
     """Return what the fastest peer takes over what ours does, or nothing if none was timed."""
     peers = {name: us for name, us in model["us"].items() if name != OURS}
+    if OURS not in model["us"]:
+        return f"ours: {model['untimed'][OURS]}"
     if not peers:
         return ""
     best = min(peers, key=peers.__getitem__)
@@ -199,7 +207,8 @@ def _render(record: dict) -> str:
         "|---|--:|---|",
     ]
     for model in record["models"]:
-        lines.append(f"| {model['name']} | {model['us'][OURS]:.2f} | {_best_peer(model)} |")
+        ours = f"{model['us'][OURS]:.2f}" if OURS in model["us"] else "-"
+        lines.append(f"| {model['name']} | {ours} | {_best_peer(model)} |")
     return "\n".join([*lines, ""])
 
 
