@@ -11,7 +11,7 @@ from tvm.target import Target
 
 from tir_schedules.device import Device
 
-from .kernel_tuner import CONFIRM, DONE, KernelTuner
+from .kernel_tuner import CONFIRM, DONE, NEW, KernelTuner
 from .log import Log, Trial
 from .log.fingerprint import device_key
 from .log.trial import SURE
@@ -101,16 +101,24 @@ class Session:
 
     def _next(self, budget: Budget, end: float | None) -> KernelTuner | None:
         """Return the kernel of which most of the model's time is predicted to be gained."""
-        left = [tuner for tuner in self.tuners if tuner.stage != DONE]
+        left = self._confirmable([each for each in self.tuners if each.stage != DONE], end)
         if not left or (budget.trials is not None and self.trials >= budget.trials):
-            return None
-        if end is not None and time.monotonic() + self._policy.confirm_s * len(left) > end:
             return None
         if sum(each.promise for each in left) < self._policy.worth * self.ns:
             return None
         most = max(left, key=lambda each: each.promise)
         stays = self._at in left and self._at.promise > self._policy.stays * most.promise
         return self._at if stays else most
+
+    def _confirmable(self, tuners: list[KernelTuner], end: float | None) -> list[KernelTuner]:
+        """Return those for whose search there is time, once what was begun has been confirmed."""
+        if end is None:
+            return tuners
+        begun = [each for each in tuners if each.stage != NEW]
+        spare = end - time.monotonic() - self._policy.confirm_s * len(begun)
+        if spare > self._policy.confirm_s:
+            return tuners
+        return begun if spare > 0.0 else []
 
     def _measure(self, tuner: KernelTuner, batch: list[Any], pace: Pace | None = None) -> None:
         if not batch:

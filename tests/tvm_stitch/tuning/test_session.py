@@ -12,11 +12,14 @@ import pytest
 from support.tuning.kernels import TARGET, device, product, softmax
 from tir_schedules.decisions import to_json
 from tir_schedules.tuning.candidates import Candidates
+from tvm_stitch.tuning import session as session_module
+from tvm_stitch.tuning.kernel_tuner import DONE, NEW
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.outcome import PACE, Outcome, Pace
 from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
+from tvm_stitch.tuning.policy import POLICY
 from tvm_stitch.tuning.records import trial, workload_record
 from tvm_stitch.tuning.session import Budget, Session
 from tvm_stitch.tuning.tasks import Task
@@ -133,6 +136,31 @@ def test_what_another_library_does_not_show_is_no_gain(log, shift):
     running.run(Budget(trials=80))
     (tuner,) = running.tuners
     assert tuner.best == SOFTMAX.default and tuner.gain == 0.0
+
+
+class TimedCrew(FakeCrew):
+    """Each of its batches takes so many `seconds` of a clock that nothing else moves."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds, self.now = seconds, 0.0
+
+    def measure(self, decisions: list[Any], pace: Pace | None = None) -> list[Outcome]:
+        self.now += self._seconds
+        return super().measure(decisions, pace)
+
+
+def test_a_budget_too_short_for_all_kernels_goes_to_the_largest(log, monkeypatch):
+    crew = TimedCrew(0.1)
+    monkeypatch.setattr(session_module.time, "monotonic", lambda: crew.now)
+    other = Candidates.of(product(), device())
+    running = session(log, crew, Task(SOFTMAX, "softmax", 1), Task(other, "product", 90))
+    running.run(Budget(seconds=1.3 * POLICY.session.confirm_s))
+    small, large = running.tuners
+    assert large.stage == DONE and small.stage == NEW
+    assert {key for key, _, _ in crew.batches} == {other.workload.key}
+    assert crew.batches[-1][2] is not None  # confirmed
+    assert crew.now <= 1.3 * POLICY.session.confirm_s
 
 
 @pytest.mark.long
