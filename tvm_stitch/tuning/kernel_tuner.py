@@ -7,7 +7,6 @@ many that are timed shortly the luckiest leads.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from tvm.target import Target
 
 from tir_schedules.tuning.search import Search
 
+from .measure.confirmed import above_noise
 from .measure.outcome import Outcome
 from .model.gains import GainModel, gain_of
 from .model.rows import Row
@@ -141,21 +141,11 @@ class KernelTuner:
         for each in good:
             self._take(each.decisions, each.ns, each.default_ns)
         if self.stage == CONFIRM:
-            self._confirmed = self._above_noise({each.decisions: each.gain for each in good})
+            self._confirmed = above_noise(good, self._candidates.default, self._policy.better)
             self.stage = DONE
             return
         self._stale = 0 if self.gain > before + self._policy.better else self._stale + 1
         self._learn()
-
-    def _above_noise(self, gains: dict[Any, float]) -> dict[Any, float]:
-        """Return gains in powers of two, those alone that are above what the default has of itself.
-
-        It is timed as a candidate too, beside its like.
-        """
-        found = {decisions: math.log2(gain) for decisions, gain in gains.items()}
-        default = self._candidates.default
-        least = max(self._policy.better, abs(found.pop(default, 0.0)))
-        return {default: 0.0} | {each: gain for each, gain in found.items() if gain > least}
 
     def _take(self, decisions: Any, ns: float, default_ns: float) -> None:
         self.default_ns = min(self.default_ns, default_ns) if self._is_measured else default_ns

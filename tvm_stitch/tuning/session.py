@@ -15,9 +15,10 @@ from .kernel_tuner import CONFIRM, DONE, NEW, KernelTuner
 from .log import Log, Trial
 from .log.fingerprint import device_key
 from .log.trial import SURE
+from .measure.confirmed import measured_twice
 from .measure.crew import Crew
 from .measure.fleet import Fleet
-from .measure.outcome import Outcome, Pace, worse
+from .measure.outcome import Outcome, Pace
 from .measure.subject import KernelSubject
 from .model.gains import GainModel
 from .policy import POLICY, SessionPolicy
@@ -89,16 +90,6 @@ class Session:
             if (last := tuner.finish()) and (end is None or time.monotonic() < end):
                 self._measure(tuner, last, self._confirming)
 
-    def _again(self, outcomes: Sequence[Outcome], pace: Pace) -> list[Outcome]:
-        """Return the worse of outcomes and of others, of other libraries in other processes.
-
-        Where code and buffers happen to lie makes 3 % of a kernel of 6 us.
-        """
-        first = {each.decisions: each for each in outcomes}
-        *others, last = first
-        again = {each.decisions: each for each in self._crew.measure([last, *others], pace)}
-        return [worse(found, again[decisions]) for decisions, found in first.items()]
-
     def _next(self, budget: Budget, end: float | None) -> KernelTuner | None:
         """Return the kernel of which most of the model's time is predicted to be gained."""
         left = self._confirmable([each for each in self.tuners if each.stage != DONE], end)
@@ -126,9 +117,10 @@ class Session:
         if self._at is not tuner:
             self._crew.take(KernelSubject(tuner.task.candidates), self._seed)
             self._at = tuner
-        outcomes = self._crew.measure(batch, pace)
-        if pace is not None:
-            outcomes = self._again(outcomes, pace)
+        if pace is None:
+            outcomes = self._crew.measure(batch)
+        else:
+            outcomes = measured_twice(self._crew, batch, pace)
         tuner.hear(outcomes)
         self.trials += len(outcomes)
         made = [self._trial(tuner, outcome) for outcome in outcomes]

@@ -16,9 +16,10 @@ from typing import Any
 from tir_schedules.device import Device
 
 from ..log import DeviceKey, Log, PlanChoice
+from ..measure.confirmed import above_noise, measured_twice
 from ..measure.crew import Crew
 from ..measure.measuring import Measuring
-from ..measure.outcome import Outcome, Pace
+from ..measure.outcome import Outcome
 from ..measure.subject import cache_bytes
 from ..measure.told_forms import Forms
 from .choices import key_of
@@ -94,14 +95,18 @@ class FormSession(Measuring):
         """Take all that is better, or the best alone, if that is so for longer too."""
         order = sorted(best.values(), key=lambda each: each.log_gain, reverse=True)
         every = tuple(pair for each in order for pair in each.decisions)
-        candidates = dict.fromkeys((every, order[0].decisions))
-        outcomes = self._measure([*candidates], self._confirming)
-        found = max(outcomes, key=lambda each: each.log_gain)
-        if found.log_gain > self._policy.better:
-            self.taken, self.ns, self.default_ns = found.decisions, found.ns, found.default_ns
+        usual = self._subject.default
+        candidates = dict.fromkeys((usual, every, order[0].decisions))
+        outcomes = measured_twice(self._crew, [*candidates], self._confirming)
+        self.trials += len(outcomes)
+        gains = above_noise(outcomes, usual, self._policy.better)
+        self.taken = max(gains, key=gains.__getitem__)
+        if self.taken != usual:
+            found = next(each for each in outcomes if each.decisions == self.taken)
+            self.ns, self.default_ns = found.ns, found.default_ns
 
-    def _measure(self, candidates: list[Forms], pace: Pace | None = None) -> list[Outcome]:
-        outcomes = self._crew.measure(candidates, pace)
+    def _measure(self, candidates: list[Forms]) -> list[Outcome]:
+        outcomes = self._crew.measure(candidates)
         self.trials += len(outcomes)
         for each in outcomes:
             self.default_ns = self.default_ns or each.default_ns or 0.0

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..log import DeviceKey, Log, PlanChoice
+from ..measure.confirmed import above_noise, measured_twice
 from ..measure.crew import Crew
 from ..measure.fleet import Fleet
 from ..measure.measuring import Measuring
@@ -82,9 +83,11 @@ class PlanSession(Measuring):
         self.trials += len(partitions)
         best = max(self._crew.measure(partitions), key=lambda each: each.log_gain)
         if best.log_gain > self._policy.better:
-            (best,) = self._crew.measure([best.decisions], self._confirming)
-        if best.log_gain > self._policy.better:
-            return Chosen(subject, best.decisions, best.ns, best.default_ns)
+            pair = [subject.default, best.decisions]
+            outcomes = measured_twice(self._crew, pair, self._confirming)
+            best = outcomes[1]
+            if best.decisions in above_noise(outcomes, subject.default, self._policy.better):
+                return Chosen(subject, best.decisions, best.ns, best.default_ns)
         default_ns = best.default_ns or subject.region.planned_ns
         return Chosen(subject, subject.default, default_ns, default_ns)
 

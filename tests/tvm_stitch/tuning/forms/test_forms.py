@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -91,7 +92,7 @@ def test_what_is_faster_is_taken_together_and_not_measured_again(log, path):
     session, crew = tuned(log, saved, path, batch=2)
     assert dict(session.taken) == {"one": "b", "two": "c"}
     assert (session.ns, session.default_ns) == (70.0, 100.0)
-    assert [len(batch) for batch in crew.batches] == [3, 2]
+    assert [len(batch) for batch in crew.batches] == [3, 3, 3]
     assert chosen(log, HERE.key, "one", ALIKE["one"]) == "b"
     assert chosen(log, HERE.key, "two", ALIKE["two"]) == "c"
     assert chosen(log, "0" * 64, "two", ALIKE["two"]) == "a"
@@ -108,6 +109,19 @@ def test_forms_that_are_slower_together_are_taken_alone(log, path):
     session = FormSession(ModelSubject(path, {}, device(2)), ALIKE, log, crew, HERE, 1)
     session.run(None, None)
     assert session.taken == (("two", "c"),)
+
+
+def test_what_is_faster_in_one_library_alone_is_not_taken(log, path):
+    class Crew(FakeCrew):
+        def _outcome(self, forms):
+            made = super()._outcome(forms)
+            return replace(made, ns=101.0) if forms and len(self.batches) == 3 else made
+
+    crew = Crew({("one", "b"): 10.0})
+    session = FormSession(ModelSubject(path, {}, device(2)), ALIKE, log, crew, HERE, 1)
+    session.run(None, None)
+    assert len(crew.batches) == 3
+    assert session.taken == () and session.ns == session.default_ns == 100.0
 
 
 def test_where_nothing_is_faster_the_usual_forms_are_kept(log, path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from random import Random
 from unittest import mock
 
@@ -127,6 +128,19 @@ def tune_plans(found: list[RegionSubject], log: Log, crew: FakeCrew) -> list[Cho
     session = PlanSession(found, log, crew, HERE, seed=1, policy=EVERY)
     session.run(None, None)
     return session.chosen
+
+
+class MovingCrew(FakeCrew):
+    """One to which partitions of two groups are fast in all libraries but every third."""
+
+    def measure(self, candidates: list, pace: object = None) -> list[Outcome]:
+        made = super().measure(candidates, pace)
+        return [replace(each, ns=101.0) for each in made] if len(self.batches) % 3 == 0 else made
+
+
+def test_what_another_library_does_not_show_is_not_chosen(log):
+    chosen = tune_plans(subjects(MODEL), log, MovingCrew({1: 100.0, 2: 50.0}))
+    assert chosen and all(each.is_planned for each in chosen)
 
 
 def test_what_is_faster_is_chosen_and_not_measured_again(log):
