@@ -57,6 +57,7 @@ def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], Non
         request, chooses = Request(asked.model, **asked.options), ChoosingSource(log)
         with using(asking := Asking(chooses)):
             model = lowered_model(request)
+        affordable = POLICY.forms.begins(asked.seconds, time.monotonic() - start)
         found = tasks_in(model)
         if not found.tasks:
             raise StitchError(asked.model, "has no kernel of our templates", "compile it as it is")
@@ -65,7 +66,7 @@ def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], Non
         with _measuring(asked.tracker, found) as crew:
             subject = ModelSubject(asked.model, asked.options, found.device)
             forms = FormSession(subject, asking.forms, log, crew, device, asked.seed, told)
-            if asked.tracker is None and not arch:  # the model's file is here
+            if affordable and asked.tracker is None and not arch:  # the model's file is here
                 forms.run(*_share(asked, POLICY.forms.share))
             if forms.taken:
                 with using(chooses):

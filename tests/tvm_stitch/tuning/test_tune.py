@@ -9,11 +9,13 @@ import onnx
 import pytest
 import zoo
 
+from support.models.runtime import convolution
 from support.tuning.models import read_again
 from tir_schedules.decision_source import using
 from tvm_stitch.build import Request
 from tvm_stitch.cli import main
 from tvm_stitch.cli.options import parse_seconds
+from tvm_stitch.tuning.forms.form_session import FormSession
 from tvm_stitch.tuning.log import Log, PlanChoice
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.lowered_model import lowered_model
@@ -86,6 +88,19 @@ def test_a_log_that_cannot_be_is_one_line(model, capsys, arguments, told):
     assert main(["tune", str(model), *arguments]) == 1
     error = capsys.readouterr().err
     assert told in error and error.count("\n") == 1
+
+
+def test_a_short_budget_is_not_spent_on_forms(tmp_path, capsys, monkeypatch):
+    """A form is a build of the whole model: beside that the share of a second is nothing."""
+    path, where = tmp_path / "convolution.onnx", tmp_path / "tuning.db"
+    onnx.save(convolution(), path)
+    begun = []
+    monkeypatch.setattr(FormSession, "run", lambda _self, *budget: begun.append(budget))
+    asked = ["tune", str(path), "--log", str(where), "--threads", "1"]
+    assert main([*asked, "--budget", "1s"]) == 0
+    assert not begun
+    assert main([*asked, "--trials", "1"]) == 0
+    assert len(begun) == 1
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5m", 90), ("2h", 7200), ("5s", 5)])
