@@ -36,7 +36,8 @@ class PlanSession(Measuring):
     """The regions of a model that are measured, and how far it is.
 
     Regions of which the log has a choice are not measured again. Each choice is in the log as soon
-    as it is made: that of the planned groups too, where nothing is better.
+    as it is made: that of the planned groups too, where nothing is better. None is begun once less
+    time is left than the longest took.
     """
 
     def __init__(
@@ -66,15 +67,17 @@ class PlanSession(Measuring):
     def _run(self, trials: float, seconds: float | None) -> None:
         end = math.inf if seconds is None else time.monotonic() + seconds
         shares = [s.region.planned_ns * s.region.count for s in self._subjects]
-        least = self._policy.worth * sum(shares)
+        least, longest = self._policy.worth * sum(shares), 0.0
         for subject, share in zip(self._subjects, shares, strict=True):
-            if share < least or self.trials >= trials or time.monotonic() > end:
+            begun = time.monotonic()
+            if share < least or self.trials >= trials or begun + longest > end:
                 break
             key = subject.region.workload.key
             if self._log.choice(key, self._device.key) is None:
                 chosen = self._measured(subject)
                 self._log.add_choices([self._device], [self._record(chosen)])
                 self.chosen.append(chosen)
+                longest = max(longest, time.monotonic() - begun)
                 self._told(self)
 
     def _measured(self, subject: RegionSubject) -> Chosen:

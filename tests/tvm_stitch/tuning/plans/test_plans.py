@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -25,7 +27,7 @@ from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.lowered_model import lowered_model
 from tvm_stitch.tuning.measure.builders import RegionBuilder
 from tvm_stitch.tuning.measure.outcome import PACE, Outcome
-from tvm_stitch.tuning.plans import partition
+from tvm_stitch.tuning.plans import partition, plan_session
 from tvm_stitch.tuning.plans.choosing import ChoosingPlanner
 from tvm_stitch.tuning.plans.model_regions import RegionSubject, regions_of
 from tvm_stitch.tuning.plans.plan_policy import PlanPolicy
@@ -154,6 +156,16 @@ def test_what_is_faster_is_chosen_and_not_measured_again(log):
     again = FakeCrew({})
     assert not tune_plans(found, log, again)
     assert not again.batches
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(0.5, 0), (3.5, 1), (4.5, 2)])
+def test_no_region_is_begun_that_would_end_after_the_budget(log, monkeypatch, seconds, count):
+    clock = iter(range(99))
+    ticking = SimpleNamespace(monotonic=lambda: float(next(clock)), time=time.time)
+    monkeypatch.setattr(plan_session, "time", ticking)
+    session = PlanSession(subjects(read_again()), log, FakeCrew({}), HERE, seed=1, policy=EVERY)
+    session.run(None, seconds)
+    assert len(session.chosen) == count
 
 
 def test_where_nothing_is_faster_the_plan_is_chosen(log):
