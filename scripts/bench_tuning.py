@@ -27,9 +27,10 @@ from tvm_stitch.profiling.harness import Crew as BenchCrew
 from tvm_stitch.profiling.harness import compare
 from tvm_stitch.profiling.peer import OURS, Job
 from tvm_stitch.profiling.stats import geometric_mean
+from tvm_stitch.tuning.kernel_tuner import KernelTuner
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.measure.crew import Crew
-from tvm_stitch.tuning.measure.outcome import Pace
+from tvm_stitch.tuning.measure.outcome import Outcome, Pace
 from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.session import Budget, Session
@@ -39,6 +40,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PEERS = ("onnxruntime", "openvino", "inductor")
 SLOWEST = 0.98  # of the default's time over the tuned one
 FRESH = Pace(rounds=31, slice_ns=8_000_000, slow=100.0)
+PROCESSES = 3  # that time a kernel anew: where code and buffers lie in one makes some 3 %
 STITCHED = (
     *((name, "cache") for name in ("softmax", "masked_softmax", "layernorm", "rmsnorm")),
     *((name, "cache") for name in ("residual_layernorm", "groupnorm", "bias_gelu", "gru_cell")),
@@ -83,7 +85,7 @@ def main() -> int:
             args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
             args.output.with_suffix(".md").write_text(_render(record))
     print(_summary(record["rows"]))
-    return int(any(row["gain"] < SLOWEST for row in record["rows"]))
+    return int(any(row["gain"] < SLOWEST for row in _changed(record["rows"])))
 
 
 def _rows(name: str, model: onnx.ModelProto, path: str, args: argparse.Namespace) -> Iterator[dict]:
@@ -94,9 +96,8 @@ def _rows(name: str, model: onnx.ModelProto, path: str, args: argparse.Namespace
         session = tuned(found, log, args)
         spent = time.monotonic() - start
     for tuner in session.tuners:
-        with Crew(found.target, args.threads, 1) as crew:
-            crew.take(KernelSubject(tuner.task.candidates), args.seed + 1)
-            (fresh,) = crew.measure([tuner.best], FRESH)
+        outcomes = [_fresh(tuner, found, args, number) for number in range(PROCESSES)]
+        fresh = sorted(outcomes, key=lambda outcome: outcome.gain)[PROCESSES // 2]
         yield {
             "name": name,
             "kernel": tuner.task.name,
@@ -104,10 +105,20 @@ def _rows(name: str, model: onnx.ModelProto, path: str, args: argparse.Namespace
             "tuned_us": fresh.ns / 1e3,
             "gain": fresh.gain,
             "noise": fresh.noise,
+            "gains": [outcome.gain for outcome in outcomes],
+            "is_default": tuner.best == tuner.task.candidates.default,
             "searched_gain": 2.0**tuner.gain,
             "trials": session.trials,
             "seconds": spent,
         }
+
+
+def _fresh(tuner: KernelTuner, found: Tasks, args: argparse.Namespace, number: int) -> Outcome:
+    """Return what the best decisions take in a process that takes no part in the search."""
+    with Crew(found.target, args.threads, 1) as crew:
+        crew.take(KernelSubject(tuner.task.candidates), args.seed + 1 + number)
+        (outcome,) = crew.measure([tuner.best], FRESH)
+    return outcome
 
 
 def tuned(found: Tasks, log: Log, args: argparse.Namespace) -> Session:
@@ -164,9 +175,20 @@ def _line(row: dict) -> str:
     )
 
 
+def _changed(rows: list[dict]) -> list[dict]:
+    """Return those whose decisions are not the default's."""
+    return [row for row in rows if not row["is_default"]]
+
+
 def _summary(rows: list[dict]) -> str:
-    gains = [row["gain"] for row in rows]
-    return f"{len(rows)} kernels: {geometric_mean(gains):.3f} in the mean, lowest {min(gains):.3f}"
+    gains = [row["gain"] for row in _changed(rows)]
+    kept = len(rows) - len(gains)
+    mean = geometric_mean([*gains, *[1.0] * kept])
+    lowest = f"the lowest {min(gains):.3f}" if gains else "none"
+    return (
+        f"{len(rows)} kernels: {mean:.3f} in the mean; {kept} keep their default and count as 1; "
+        f"of the others {lowest}"
+    )
 
 
 def _best_peer(model: dict) -> str:
@@ -185,16 +207,18 @@ def _render(record: dict) -> str:
         "# Kernels tuned, beside their defaults",
         "",
         f"`{record['command']}` at {record['commit']}, {record['mcpu']}. Gain: the default's",
-        "time over the tuned one's, interleaved in a process that took no part in the search.",
-        "Spread: half the distance of its quartiles.",
+        f"time over the tuned one's, interleaved, the median of {PROCESSES} processes that took no",
+        "part in the search. Spread: half the distance of its quartiles in one. A kernel that",
+        "keeps its default is timed beside itself: how far it is from 1 is the measurement's.",
         "",
         "| kernel | default us | tuned us | gain | spread | trials | seconds |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in record["rows"]:
+        gain = f"{row['gain']:.3f}{' (default)' if row['is_default'] else ''}"
         lines.append(
             f"| {row['name']} | {row['default_us']:.2f} | {row['tuned_us']:.2f} | "
-            f"{row['gain']:.3f} | {row['noise']:.3f} | {row['trials']} | {row['seconds']:.0f} |"
+            f"{gain} | {row['noise']:.3f} | {row['trials']} | {row['seconds']:.0f} |"
         )
     lines += [
         "",
