@@ -19,12 +19,12 @@ from pathlib import Path
 from statistics import median
 
 import onnx
-import tvm
 from bench_reuse import decided_by
 from bench_stock_space import ScheduledSubject
 from bench_tuning import FRESH, PROCESSES, kernels, tuned
 from git_state import described_commit
 from tvm import tirx
+from tvm_ffi import structural_equal
 
 from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch import targets
@@ -82,7 +82,7 @@ def _rows(name: str, model: onnx.ModelProto, log: Log, args: argparse.Namespace)
         yield {
             "name": name,
             "kernel": task.name,
-            "is_same": tvm.ir.structural_equal(funcs["tuned"], funcs["foreign_tuned"]),
+            "is_same": structural_equal(funcs["tuned"], funcs["foreign_tuned"]),
             "default_us": median(run["tuned"].default_ns for run in fresh) / 1e3,
             **{f"{which}_gain": median(run[which].gain for run in fresh) for which in funcs},
             "foreign_default": _over(fresh, "foreign_default"),
