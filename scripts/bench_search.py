@@ -1,8 +1,8 @@
 """How many candidates the search measures until it has the best: by XGBoost, and at random.
 
 Each decision is measured once and remembered, so that all searches of a kernel see the same times.
-Of many that are timed shortly the luckiest leads: those that lead are timed again for longer, in two
-libraries, and the worse of both is what they gain when it is counted who found the best known.
+Of many that are timed shortly the luckiest leads: those that lead are timed again for longer, in
+two libraries, and the worse of both is what they gain when it is counted who found the best known.
 
 python scripts/bench_search.py                    # docs/results/bench_search.{json,md}
 """
@@ -184,7 +184,8 @@ def _render(record: dict) -> str:
         "# Candidates until 98 % of the best known",
         "",
         f"`{record['command']}` at {record['commit']}, {record['mcpu']}. Medians of the seeds; in",
-        f"brackets, how many of them never had it. The best gain is of {LEADING} that are timed again.",
+        f"brackets, how many of them never had it. The best gain is of {LEADING} that are timed",
+        "again.",
         "",
         "| kernel | best gain | measured in all | random | XGBoost | warm |",
         "|---|---|---|---|---|---|",
