@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench_tuning import kernels
+from bench_tuning import kernels, listed
 from git_state import described_commit
 
 from tvm_stitch import targets
@@ -64,14 +64,17 @@ class Remembering:
                 self.known[outcome.decisions] = outcome
         return [self.known[each] for each in decisions]
 
-    def sure(self) -> dict[Any, float]:
-        """Return the gains of those that lead, each the worse of two libraries."""
+    def sure(self, default: Any) -> dict[Any, float]:
+        """Return the gains of those that lead, each the worse of two libraries, and of the default.
+
+        That is 1: where nothing is much faster each search has it with its first candidate.
+        """
         order = sorted(self.known, key=lambda each: self.known[each].gain, reverse=True)
         found: dict[Any, float] = {}
         for start in range(0, LEADING, BATCH):
             outcomes = measured_twice(self._crew, order[start : start + BATCH], SURE)
             found |= {outcome.decisions: outcome.gain for outcome in outcomes}
-        return found
+        return found | {default: 1.0}
 
 
 def by_model(
@@ -155,7 +158,7 @@ def _row(name: str, model, crew: Remembering, warm: GainModel, args: argparse.Na
         }
         for way, batches in runs.items():
             ways[way].append([each.decisions for batch in batches for each in batch])
-    sure = crew.sure()
+    sure = crew.sure(task.candidates.default)
     row: dict[str, Any] = {"name": name, "best_gain": max(sure.values()), "known": len(crew.known)}
     for way, tried in ways.items():
         counts = [until(each, sure) for each in tried]
@@ -166,17 +169,13 @@ def _row(name: str, model, crew: Remembering, warm: GainModel, args: argparse.Na
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--names", type=_listed, default=list(NAMES), metavar="A,B")
+    parser.add_argument("--names", type=listed, default=list(NAMES), metavar="A,B")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--most", type=int, default=320, help="candidates of a search")
     parser.add_argument("--warm", type=int, default=120, help="candidates of a kernel it learns of")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_search")
     return parser.parse_args()
-
-
-def _listed(text: str) -> list[str]:
-    return text.split(",")
 
 
 def _render(record: dict) -> str:

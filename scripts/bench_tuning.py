@@ -158,13 +158,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", metavar="LOG", help="keep the trials there")
-    parser.add_argument("--peers", type=_listed, default=list(PEERS), metavar="A,B")
+    parser.add_argument("--peers", type=listed, default=list(PEERS), metavar="A,B")
     parser.add_argument("--timing", type=float, default=25.0, help="seconds beside the peers")
     parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_tuning")
     return parser.parse_args()
 
 
-def _listed(text: str) -> list[str]:
+def listed(text: str) -> list[str]:
     return text.split(",")
 
 
