@@ -147,7 +147,7 @@ def test_the_command_compiles_for_the_inputs(tmp_path, capsys):
     assert main(["run", str(path), *given, "--cache", str(cache)]) == 1
 
 
-def test_a_second_process_compiles_nothing(tmp_path, monkeypatch):
+def test_a_second_process_compiles_nothing(tmp_path, monkeypatch, caplog):
     path, x = tmp_path / "model.onnx", np.arange(12, dtype=np.float32).reshape(2, 6)
     onnx.save(sliced(), path)
     feed = {"x": x, **bound(1, 5)}
@@ -161,6 +161,9 @@ def test_a_second_process_compiles_nothing(tmp_path, monkeypatch):
     anew = Specialised(path, cache=tmp_path / "cache").run(feed)["y"]
     np.testing.assert_array_equal(first, anew)
     assert file.stat().st_size > 1000
+    assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
+        f"cache {file}: not a model that tvm-stitch exported; it is compiled anew"
+    ]
     onnx.save(onnx.version_converter.convert_version(sliced(), 17), path)
     Specialised(path, cache=tmp_path / "cache").run(feed)
     assert len(list((tmp_path / "cache").iterdir())) == 2

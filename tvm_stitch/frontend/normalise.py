@@ -16,10 +16,11 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.divisors import check_divisor
 from tvm_stitch.frontend.importer.known import why_not
 from tvm_stitch.frontend.onnx_graph.fold import Folder
-from tvm_stitch.frontend.onnx_graph.graph import Graph, first_result
+from tvm_stitch.frontend.onnx_graph.graph import Graph, first_result, label
 from tvm_stitch.frontend.onnx_graph.infer import infer_node, type_proto, value_type
 from tvm_stitch.frontend.onnx_graph.limits import check_size
 from tvm_stitch.frontend.onnx_graph.node_rules import check_node
+from tvm_stitch.frontend.segments import OR_LEAVE
 
 # The second is of a type that the operator does not have, such as a Cast to a complex number.
 TYPE_ERRORS = (onnx.shape_inference.InferenceError, onnx.checker.ValidationError)
@@ -49,10 +50,10 @@ def normalise(
     waiting, done = deque((node, frozenset()) for node in graph.nodes), []
     while waiting:
         node, applied = waiting.popleft()
-        where = f"{given}, {node.op_type} {(node.name or node.output[0])!r}"
+        where = f"{given}, {label(node)}"
         check_node(graph, node, where)
         if try_types is None and (reason := why_not(node)):
-            raise StitchError(where, reason, 'use another, or compile with fallback="onnxruntime"')
+            raise StitchError(where, reason, f"use another, {OR_LEAVE}")
         try:
             infer_node(graph, node)
         except TYPE_ERRORS as error:
@@ -97,6 +98,6 @@ def _changed(
         return change(graph, node)
     except StitchError as error:
         if refused is None:
-            raise
+            raise StitchError(error.given, error.rule, f"{error.remedy}, {OR_LEAVE}") from error
         refused[first_result(node)] = error.rule
         return None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx
 
+from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.bounds import bound_indices
 from tvm_stitch.frontend.expansions import EXPANSIONS
 from tvm_stitch.frontend.model import ImportedModel
@@ -24,6 +25,7 @@ from tvm_stitch.frontend.operators import check_operators
 from tvm_stitch.frontend.rewrites import OPTIONAL, REWRITES
 from tvm_stitch.frontend.rewrites.norms.group_normalization import replace_deprecated
 from tvm_stitch.frontend.rewrites.reductions.reduce_noop import reduce_over_nothing
+from tvm_stitch.frontend.segments import OR_LEAVE
 from tvm_stitch.frontend.segments.leave import leave
 from tvm_stitch.frontend.segments.trial import try_types
 from tvm_stitch.frontend.shapes import bind_shapes
@@ -50,7 +52,10 @@ def import_onnx(
         try:
             return _imported(model, shapes, values, fallback, refused)
         except NodeRefused as refusal:
-            if fallback != "onnxruntime" or refusal.node in refused:
+            if fallback != "onnxruntime":
+                remedy = f"{refusal.remedy}, {OR_LEAVE}"
+                raise StitchError(refusal.given, refusal.rule, remedy) from refusal
+            if refusal.node in refused:
                 raise
             refused[refusal.node] = f"TVM's importer refuses it ({refusal.reason})"
 

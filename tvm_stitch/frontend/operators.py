@@ -8,8 +8,9 @@ import onnx
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.importer.known import domain_of, has_body, has_converter
-from tvm_stitch.frontend.onnx_graph.graph import Graph, bodies
+from tvm_stitch.frontend.onnx_graph.graph import Graph, bodies, label
 from tvm_stitch.frontend.rewrites import REWRITTEN_OPS
+from tvm_stitch.frontend.segments import OR_LEAVE
 
 OLDEST_OPSET = 1
 _WITH_BODIES = {("", "If"), ("", "Loop"), ("", "Scan")}
@@ -20,7 +21,7 @@ FOLDED_OPS = {("", "MelWeightMatrix")}
 def check_operators(graph: Graph, given: object, leaves: bool = False) -> None:
     """Raise StitchError for an operator set that is too old or new, or naming all unknown ops.
 
-    Unless those leave the model, for ONNX Runtime.
+    Each with its first node, unless those leave the model, for ONNX Runtime.
     """
     newest = onnx.defs.onnx_opset_version()
     if "" not in graph.opsets or not OLDEST_OPSET <= graph.opset <= newest:
@@ -33,20 +34,22 @@ def check_operators(graph: Graph, given: object, leaves: bool = False) -> None:
         if not 0 < version < 1 << 31:
             raise StitchError(given, f"{domain!r} has opset {version}", "export the model again")
     functions = {(function.domain, function.name) for function in graph.functions}
-    unknown = sorted(
-        {
-            f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-            for node in _all_nodes(graph.nodes)
-            if (not _known(node, graph.opset) or _is_empty_optional(node))
-            and (node.domain, node.op_type) not in functions
-        }
-    )
-    if unknown and not leaves:
+    unknown: dict[tuple[str, str], list[onnx.NodeProto]] = {}
+    for node in () if leaves else _all_nodes(graph.nodes):
+        kind = (node.domain, node.op_type)
+        if kind not in functions and (not _known(node, graph.opset) or _is_empty_optional(node)):
+            unknown.setdefault(kind, []).append(node)
+    if unknown:
+        named = ", ".join(_named(*unknown[kind]) for kind in sorted(unknown))
         raise StitchError(
             given,
-            f"unsupported operators: {', '.join(unknown)}",
-            'replace them by other ONNX operators, or compile with fallback="onnxruntime"',
+            f"unsupported operators: {named}",
+            f"replace them by other ONNX operators, {OR_LEAVE}",
         )
+
+
+def _named(first: onnx.NodeProto, *others: onnx.NodeProto) -> str:
+    return label(first) + (f" and {len(others)} more" if others else "")
 
 
 def _known(node: onnx.NodeProto, opset: int) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
-from tvm import relax, tirx
+from tvm import relax, sym, tirx
 from tvm.ir import GenericConst, IRModule
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
@@ -22,7 +22,7 @@ from tvm_stitch.frontend.relax_graph.fold_scales import fold_scales
 from tvm_stitch.frontend.relax_graph.fold_weights import fold_weights
 from tvm_stitch.frontend.relax_graph.sizes import check_sizes
 from tvm_stitch.frontend.relax_graph.values import Values
-from tvm_stitch.frontend.shapes import check_requested
+from tvm_stitch.frontend.shapes import check_requested, refuse_free
 from tvm_stitch.frontend.to_relax import (
     CONSTANT_INTEGERS,
     aligned,
@@ -109,39 +109,47 @@ def _bind(
 ) -> IRModule:
     """Give every symbolic extent of the inputs its value from `shapes`."""
     requested = check_requested(shapes, names)
+    declared = {
+        name: list(param.ty.shape.values)
+        for name, param in zip(names, mod["main"].params, strict=False)
+        # tensor_spec refuses others by name
+        if isinstance(param.ty, relax.TensorType) and isinstance(param.ty.shape, relax.ShapeExpr)
+    }
     binding: dict[tirx.Var, int] = {}
-    symbolic: list[tuple[str, object]] = []
-    for name, param in zip(names, mod["main"].params, strict=False):
-        ty = param.ty
-        if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
-            continue  # tensor_spec refuses it by name
-        extents = list(ty.shape.values)
-        shape = requested.get(name)
-        if shape is not None and len(shape) != len(extents):
+    for name, extents in declared.items():
+        shape = requested.get(name, ())
+        if name in requested and len(shape) != len(extents):
             raise StitchError(
                 f"shape {shape} of {name!r}",
                 f"it has {len(shape)} axes, not {len(extents)}",
-                f"the model declares {ty.shape}",
+                f"the model declares {extents}",
             )
-        for extent, value in zip(extents, shape or [None] * len(extents), strict=True):
-            if value is None:
-                symbolic.append((name, extent))
-            elif isinstance(extent, tirx.Var) and binding.setdefault(extent, value) == value:
-                continue
-            elif not isinstance(extent, tirx.IntImm) or int(extent) != value:
+        for extent, value in zip(extents, shape, strict=False):
+            if isinstance(extent, tirx.Var):
+                binding.setdefault(extent, value)
+    known = {
+        name: [_extent(extent, binding) for extent in extents] for name, extents in declared.items()
+    }
+    for name, extents in declared.items():
+        shape = requested.get(name, known[name])
+        for extent, value, have in zip(extents, shape, known[name], strict=True):
+            if have != value:
                 raise StitchError(
                     f"shape {shape} of {name!r}",
                     f"{value} contradicts {extent}",
-                    f"the model declares {ty.shape}",
+                    f"the model declares {extents}",
                 )
-    for name, extent in symbolic:
-        if isinstance(extent, tirx.Var) and extent not in binding:
-            raise StitchError(
-                f"{given}, input {name!r}",
-                f"its extent {extent} is not fixed",
-                f"set the shape, as in --shape {name}=1,128",
-            )
+    refuse_free(f"{given}, inputs", known)
     return relax.transform.BindSymbolicVars(binding, "main")(mod) if binding else mod
+
+
+def _extent(extent: tirx.PrimExpr, binding: Mapping[tirx.Var, int]) -> int | str:
+    """Return an extent's value, or what it is where that is not known."""
+    analyzer = sym.Analyzer()
+    for var, value in binding.items():
+        analyzer.bind(var, value)
+    bound = analyzer.simplify(extent)
+    return int(bound) if isinstance(bound, tirx.IntImm) else str(extent)
 
 
 def _lift_constants(main: relax.Function) -> tuple[relax.Function, list[np.ndarray]]:

@@ -12,6 +12,10 @@ from tvm_stitch.frontend.onnx_graph.graph import Graph
 from tvm_stitch.frontend.onnx_graph.limits import check_size
 from tvm_stitch.frontend.onnx_graph.tensors import dtype_of
 
+_INSTEAD = (
+    ", or compile each shape as it comes: tvm-stitch run --specialize, tvm_stitch.Specialised"
+)
+
 
 def check_requested(shapes: Mapping[str, Sequence] | None, names: Sequence[str]) -> dict:
     """Return `shapes` as tuples of int.
@@ -45,8 +49,8 @@ def check_requested(shapes: Mapping[str, Sequence] | None, names: Sequence[str])
 def bind_shapes(graph: Graph, shapes: Mapping[str, Sequence] | None) -> None:
     """Write static shapes into the inputs; one symbol has one value across all of them.
 
-    Raises: StitchError naming the input for a wrong name, rank or extent, and for each extent that
-    stays unbound.
+    Raises: StitchError naming the input for a wrong name, rank or extent, and naming all dimensions
+    that stay free.
     """
     bound = check_requested(shapes, [value.name for value in graph.inputs])
     symbols: dict[str, int] = {}
@@ -57,8 +61,13 @@ def bind_shapes(graph: Graph, shapes: Mapping[str, Sequence] | None) -> None:
             )
         if value.name in bound:
             _match(value, bound[value.name], symbols)
+    extents = {
+        value.name: bound[value.name] if value.name in bound else _resolve(value, symbols)
+        for value in graph.inputs
+    }
+    refuse_free("inputs", extents, _INSTEAD)
     for value in graph.inputs:
-        shape = bound[value.name] if value.name in bound else _resolve(value, symbols)
+        shape = extents[value.name]
         dtype = dtype_of(value.type.tensor_type.elem_type, f"input {value.name!r}")
         check_size(shape, dtype.itemsize, f"input {value.name!r}")
         proto = value.type.tensor_type.shape
@@ -70,6 +79,41 @@ def bind_shapes(graph: Graph, shapes: Mapping[str, Sequence] | None) -> None:
         if declared := value.type.tensor_type.elem_type:
             dtype_of(declared, f"output {value.name!r}")
         value.type.tensor_type.ClearField("shape")  # inferred again from the bound inputs
+
+
+def refuse_free(
+    given: str, extents: Mapping[str, Sequence[int | str] | None], instead: str = ""
+) -> None:
+    """Raise StitchError for extents that are no numbers, each symbol named once.
+
+    `extents` are those of each input, "" where a dimension has no name, None where not even the
+    rank is known. `instead` is the end of the remedy, for what takes open shapes.
+    """
+    free: dict[object, str] = {}
+    flags = []
+    for name, shape in extents.items():
+        known = len(free)
+        if shape is None:
+            free[name, None] = f"{name!r}, whose rank is unknown"
+        for axis, extent in enumerate(shape or ()):
+            if isinstance(extent, str):
+                place = f"axis {axis} of {name!r}"
+                shown = f"{extent!r} ({place})" if extent else place
+                free.setdefault(extent or (name, axis), shown)
+        if len(free) > known:
+            flags.append(f"--shape {name}={_example(shape)}")
+    if free:
+        raise StitchError(
+            given,
+            f"no extent is known of {', '.join(free.values())}",
+            f"give each one, as in {' '.join(flags)} (in Python: shapes=){instead}",
+        )
+
+
+def _example(shape: Sequence[int | str] | None) -> str:
+    if shape is None:
+        return "1,128"
+    return ",".join("1" if isinstance(extent, str) else str(extent) for extent in shape)
 
 
 def _match(value: onnx.ValueInfoProto, shape: tuple[int, ...], symbols: dict[str, int]) -> None:
@@ -88,22 +132,12 @@ def _match(value: onnx.ValueInfoProto, shape: tuple[int, ...], symbols: dict[str
             raise StitchError(given, f"{have!r} is {symbols[have]} in another input", remedy)
 
 
-def _resolve(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> list[int]:
-    given, tensor = f"input {value.name!r}", value.type.tensor_type
+def _resolve(value: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> list[int | str] | None:
+    tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
-        raise StitchError(given, "its rank is unknown", f"set --shape {value.name}=1,128")
+        return None
     extents = [_extent(dim) for dim in tensor.shape.dim]
-    extents = [symbols.get(extent, extent) for extent in extents]
-    example = ",".join(str(extent) if isinstance(extent, int) else "1" for extent in extents)
-    for axis, extent in enumerate(extents):
-        if not isinstance(extent, int):
-            symbol = f" ({extent!r})" if extent else ""
-            raise StitchError(
-                given,
-                f"axis {axis}{symbol} of {_shown(tensor.shape)} has no fixed extent",
-                f"set it, as in --shape {value.name}={example}",
-            )
-    return extents
+    return [symbols.get(extent, extent) for extent in extents]
 
 
 def _extent(dim: onnx.TensorShapeProto.Dimension) -> int | str:

@@ -21,7 +21,7 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.frontend.importer.converters import converter_of
 from tvm_stitch.frontend.model import ImportedModel, TensorSpec
 from tvm_stitch.frontend.onnx_graph.dedupe import rename_inputs
-from tvm_stitch.frontend.onnx_graph.graph import Graph, consumed, has_input, write_model
+from tvm_stitch.frontend.onnx_graph.graph import Graph, consumed, has_input, label, write_model
 from tvm_stitch.frontend.origins import name_bindings
 from tvm_stitch.frontend.relax_graph.fold_scales import fold_scales
 from tvm_stitch.frontend.relax_graph.fold_weights import fold_weights
@@ -74,8 +74,11 @@ def to_relax(graph: Graph, given: object) -> ImportedModel:
     made = [main.ret_ty] if len(graph.outputs) == 1 else output_types(main)
     return ImportedModel(
         mod=mod,
-        inputs=_specs([value.name for value in graph.inputs], [p.ty for p in main.params], given),
-        outputs=_specs([value.name for value in graph.outputs], made, given),
+        inputs=tuple(
+            tensor_spec(value.name, param.ty, given)
+            for value, param in zip(graph.inputs, main.params, strict=False)
+        ),
+        outputs=_results(graph, made, given),
         weights=tuple(aligned(array) for array in arrays),
         origins=origins,
     )
@@ -93,8 +96,12 @@ def output_types(main: relax.Function) -> list:
     return list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
 
 
-def _specs(names: Sequence[str], types: Sequence, given: object) -> tuple[TensorSpec, ...]:
-    return tuple(tensor_spec(name, ty, given) for name, ty in zip(names, types, strict=False))
+def _results(graph: Graph, types: Sequence, given: object) -> tuple[TensorSpec, ...]:
+    makers = {name: f", {label(node)}" for node in graph.nodes for name in node.output}
+    return tuple(
+        tensor_spec(value.name, ty, f"{given}{makers.get(value.name, '')}")
+        for value, ty in zip(graph.outputs, types, strict=False)
+    )
 
 
 def tensor_spec(name: str, ty: object, given: object) -> TensorSpec:
@@ -111,7 +118,7 @@ def tensor_spec(name: str, ty: object, given: object) -> TensorSpec:
         raise StitchError(
             f"{given}, {name!r}",
             "its shape depends on data",
-            "shapes are static in this release: remove what makes it (NonZero, Unique, ...)",
+            "a result has a fixed shape: end it inside the model, or leave it out",
         )
     return TensorSpec(name, tuple(int(extent) for extent in shape), str(ty.dtype.dtype))
 

@@ -73,7 +73,7 @@ class ModelCache:
         try:
             return load(path)
         except StitchError as error:
-            logger.warning("%s", error)
+            logger.warning("cache %s: %s; it is compiled anew", error.given, error.rule)
             return None
 
     def store(self, key: object, model: Model) -> None:

@@ -21,12 +21,14 @@ def negate(kind=FLOAT, shape=(3,), of="x", opset=18):
 UNKNOWN = model(
     [
         helper.make_node("Nope", ["x"], ["h"]),
-        helper.make_node("Zip", ["h"], ["y"], domain="d"),
+        helper.make_node("Zip", ["h"], ["i"], "zipped", domain="d"),
+        helper.make_node("Nope", ["i"], ["y"]),
     ],
     {"x": (FLOAT, [1])},
     {"y": (FLOAT, [1])},
     opsets=[helper.make_opsetid("d", 1)],
 )
+UNKNOWN_WORDS = ["Nope 'h' and 1 more, d.Zip 'zipped';", 'fallback="onnxruntime"']
 MISFIT = model(
     [helper.make_node("Add", ["x", "w"], ["y"])],
     {"x": (FLOAT, [3])},
@@ -42,7 +44,7 @@ TO_COMPLEX = model(
     {"y": (FLOAT, None)},
 )
 DATA_DEPENDENT = model(
-    [helper.make_node("NonZero", ["x"], ["y"])], {"x": (FLOAT, [3])}, {"y": (INT64, None)}
+    [helper.make_node("NonZero", ["x"], ["y"], "found")], {"x": (FLOAT, [3])}, {"y": (INT64, None)}
 )
 # Indices of an unknown count.
 CHOSEN = model(
@@ -64,6 +66,21 @@ OUTSIDE = indexed(
 )
 COMPLEX = TensorProto.COMPLEX64
 N4 = negate(shape=["n", 4])
+# Two symbols, one of them twice, and an axis without a name; `m` adds nothing to what is known.
+FREE = model(
+    [
+        helper.make_node("Add", ["x", "m"], ["h"]),
+        helper.make_node("Add", ["h", "z"], ["y"]),
+    ],
+    {"x": (FLOAT, ["batch", "seq", 4]), "m": (FLOAT, ["seq", 4]), "z": (FLOAT, [None, 1, 4])},
+    {"y": (FLOAT, None)},
+)
+FREE_WORDS = [
+    "'batch' (axis 0 of 'x'), 'seq' (axis 1 of 'x'), axis 0 of 'z';",
+    "--shape x=1,1,4 --shape z=1,1,4 (",
+    "tvm-stitch run --specialize",
+    "tvm_stitch.Specialised",
+]
 INDICES = model(
     [helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[65, 65])],
     {"x": (FLOAT, [1, 1, 5000, 5000])},  # of fewer windows the places are computed
@@ -110,13 +127,17 @@ SPECTRUM = model(
         pytest.param(negate(shape=["n", "n"]), {"x": (1, 5)}, ["'n' is 1"], id="contradiction"),
         pytest.param(N4, {"x": ("batch", 4)}, ["a name is bound when"], id="symbol"),
         pytest.param(N4, {"x": (-1, 4)}, ["-1 is no extent"], id="negative"),
-        pytest.param(UNKNOWN, None, ["Nope", "d.Zip"], id="unknown-ops"),
+        pytest.param(FREE, None, FREE_WORDS, id="all-unbound"),
+        pytest.param(FREE, {"x": (2, 3, 4)}, ["known of axis 0 of 'z';"], id="one-unbound"),
+        pytest.param(UNKNOWN, None, UNKNOWN_WORDS, id="unknown-ops"),
         pytest.param(looped(looping(3, 4)), None, ["4 inputs but 3"], id="other-body"),
-        pytest.param(SPECTRUM, None, ["DFT"], id="long-spectrum"),
+        pytest.param(SPECTRUM, None, ["DFT", 'fallback="on'], id="long-spectrum"),
         pytest.param(negate(opset=0), None, ["opset 0"], id="old-opset"),
         pytest.param(TO_COMPLEX, None, ["Cast", "complex128"], id="cast-to-complex"),
         pytest.param(MISFIT, None, ["Add", "do not fit"], id="shapes-do-not-fit"),
-        pytest.param(DATA_DEPENDENT, None, ["'y'", "depends on data"], id="data-dependent"),
+        pytest.param(
+            DATA_DEPENDENT, None, ["NonZero 'found'", "'y'", "depends on data"], id="data-dependent"
+        ),
         pytest.param(CHOSEN, None, ["'y'", "depends on data"], id="data-dependent-indices"),
         pytest.param(negate(COMPLEX), None, ["complex64"], id="complex"),
         pytest.param(negate(of="q"), None, ["invalid ONNX"], id="dangling"),

@@ -116,6 +116,12 @@ def first_result(node: onnx.NodeProto) -> str:
     return next(filter(None, node.output))
 
 
+def label(node: onnx.NodeProto) -> str:
+    """Return what a node is called: its operator and its name, or that of its first result."""
+    op = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    return f"{op} {node.name or next(filter(None, node.output), '')!r}"
+
+
 def consumed(node: onnx.NodeProto) -> Iterator[str]:
     """Yield the values a node reads, through the bodies of If too."""
     yield from (name for name in node.input if name)

@@ -14,6 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from tvm_stitch.errors import StitchError
+from tvm_stitch.frontend.onnx_graph.graph import label
 from tvm_stitch.frontend.onnx_graph.tensors import check_tensor
 
 DEEPEST = 24  # graphs in graphs; protobuf reads about 30
@@ -66,7 +67,7 @@ def _no_text(given: object) -> StitchError:
 
 def _check_nodes(nodes: Iterable[onnx.NodeProto], given: object, depth: int) -> None:
     for node in nodes:
-        where = f"{given}, {node.op_type} {(node.name or next(iter(node.output), ''))!r}"
+        where = f"{given}, {label(node)}"
         if not node.op_type:
             raise StitchError(where, "a node names no operator", AGAIN)
         if not any(node.output):

@@ -18,6 +18,7 @@ from tvm_stitch.frontend.onnx_graph.graph import (
     bodies,
     consumed,
     first_result,
+    label,
     value_info,
 )
 from tvm_stitch.frontend.segments.trial import model_of
@@ -63,14 +64,9 @@ def leave(
         if n not in lacking:
             nodes.append(node)
     nodes += [_segment(graph, lacking, stages, stage, given) for stage in waiting]
-    left = [Left(_label(graph.nodes[n]), why) for n, why in lacking.items()]
+    left = [Left(label(graph.nodes[n]), why) for n, why in lacking.items()]
     graph.nodes = nodes
     return left
-
-
-def _label(node: onnx.NodeProto) -> str:
-    op = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-    return f"{op} {node.name or node.output[0]!r}"
 
 
 def _is_lacking(node: onnx.NodeProto) -> bool:
@@ -125,13 +121,13 @@ def _segment(
         known = graph.type_of(name)
         if known is None or not known.static:
             rule = f"{name!r} between it and the rest has no known shape"
-            raise StitchError(f"{given}, {_label(inside[0])}", rule, "run it by itself")
+            raise StitchError(f"{given}, {label(inside[0])}", rule, "run it by itself")
     proto = onnx.helper.make_graph(
         inside, SEGMENT, [_info(graph, n) for n in inputs], [_info(graph, n) for n in results],
         stored,
     )  # fmt: skip
     data = model_of(graph, proto).SerializeToString()
-    open_session(data, f"{given}, {_label(inside[0])}")
+    open_session(data, f"{given}, {label(inside[0])}")
     digest = hashlib.sha256(data).digest()[:DIGEST_BYTES]
     held = graph.add_constant(SEGMENT, np.frombuffer(digest + data, np.uint8))
     types = [f"{graph.type_of(n).dtype}:{','.join(map(str, graph.type_of(n).shape))}"

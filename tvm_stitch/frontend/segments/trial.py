@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.frontend.onnx_graph.graph import IR_VERSION, Graph, ValueType, value_info
+from tvm_stitch.frontend.onnx_graph.graph import IR_VERSION, Graph, ValueType, label, value_info
 from tvm_stitch.runtime.onnx_segment import open_session
 
 
@@ -30,7 +30,7 @@ def try_types(graph: Graph, node: onnx.NodeProto) -> None:
         inputs.append(value_info(name, known.dtype, known.shape))
     outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
     proto = onnx.helper.make_graph([node], "trial", inputs, outputs)
-    where = f"{node.domain}.{node.op_type} {node.name or node.output[0]!r}"
+    where = label(node)
     session = open_session(model_of(graph, proto).SerializeToString(), where)
     try:
         results = session.run(None, feeds)

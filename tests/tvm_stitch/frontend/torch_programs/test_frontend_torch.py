@@ -71,6 +71,22 @@ def test_dynamic_extents_are_bound_by_shapes():
         import_model(program, {"ids": (5, 4)})
 
 
+def test_an_extent_that_follows_from_another_is_bound_with_it():
+    class Both(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.cat([x, x]) + y
+
+    n = torch.export.Dim("n", min=2, max=64)
+    program = torch.export.export(
+        Both(), (torch.ones(3, 4), torch.ones(6, 4)), dynamic_shapes={"x": {0: n}, "y": {0: 2 * n}}
+    )
+    imported = import_model(program, {"x": (5, 4), "y": (10, 4)})
+    assert imported.outputs[0].shape == (10, 4)
+    assert import_model(program, {"x": (5, 4)}).inputs[1].shape == (10, 4)
+    with pytest.raises(StitchError, match="9 contradicts"):
+        import_model(program, {"x": (5, 4), "y": (9, 4)})
+
+
 def test_bfloat16_parameters_are_views():
     layer = torch.nn.Linear(4, 2).to(torch.bfloat16)
     program = torch.export.export(layer, (torch.ones(3, 4, dtype=torch.bfloat16),))
