@@ -19,6 +19,7 @@ from ...kernel_ir.cost import FREE, branches, value_ops
 from ...kernel_ir.expr import Const, Expr, Op, Tensor, dtype_bytes, loads, transform
 from ...kernel_ir.stage import Stage
 from ..facts.division import BY_RECIPROCAL, OPERATIONS
+from ..facts.products.depth_lanes import lanes_along_depth, register_lanes, share_of_strip
 from ..facts.vectors import halves
 from ..plan.kernel_plan import LoopNest, Phase, Plan
 from .division import by_reciprocal
@@ -162,7 +163,7 @@ class _Evaluator:
         for group in phase.nests():
             runs = tiles * phase.steps(group)
             if group.is_product:
-                compute += self._product_ns(group)
+                compute += self._product_ns(group, phase)
             else:
                 compute += runs * self._compute(group, phase)
             for tensor, access, node in _accesses(group):
@@ -185,11 +186,15 @@ class _Evaluator:
             spent += self._profile.fold_ns * sum(_folds(n, group, phase) for n in group.nodes)
         return spent
 
-    def _product_ns(self, group: LoopNest) -> float:
+    def _product_ns(self, group: LoopNest, phase: Phase) -> float:
         """Return the time of a register tile: ragged ends of its rows and of tiles cost nothing."""
-        (node,) = group.nodes
+        (node,), width = group.nodes, self._plan.vector_bytes
         lane = group.dims[-1].extent
-        full = -(-lane // group.lanes) * group.lanes / lane
+        apart = lanes_along_depth(lane % group.lanes, group, phase, width)
+        whole = -(-(lane - apart) // group.lanes) * group.lanes
+        if apart:
+            whole += share_of_strip(apart, group, phase, width) * register_lanes(group, width)
+        full = whole / lane
         registers = node.stage.domain * full / _lanes(node.stage, self._plan.vector_bytes)
         return registers * stage_ns(node.stage, self._profile)
 

@@ -13,8 +13,10 @@ from ...kernel_ir.expr import Tensor
 from ...tensor_ir.numbers import INDEX, total
 from ..facts import guards
 from ..facts.memory.overwrite import reads_where_it_writes
+from ..facts.products.depth_lanes import lanes_along_depth
 from ..facts.vectors import halves
 from .access import prefetch
+from .depth_lanes import lane_of_sums
 from .nest import Nest, Reduce, sequence
 from .next_tile_prefetch import prefetching_steps
 from .point import PointEmitter
@@ -187,9 +189,16 @@ class NestEmitter:
 
         Each piece of a register tile loads all of its rows anew, so one is better than several; the
         lanes done twice get the same results, unless these may lie over what they are made of.
+        The last few lanes may be summed along the depth.
         """
+        nest = self._nest
+        apart = lanes_along_depth(left, nest.group, nest.phase, nest.storage.vector_bytes)
+        if apart:
+            done, left = done + left - apart, left - apart
+            lanes = [self._lane_at(total([(1, start)], done + lane)) for lane in range(apart)]
+            return [*self._tail(start, done - left, left), *itertools.chain(*lanes)]
         width = 1 << (left - 1).bit_length()
-        again = self._nest.group.rows > 1 and not self._in_place
+        again = nest.group.rows > 1 and not self._in_place
         if again and 0 < left < width <= done + left:
             return self._lanes_at(total([(1, start)], done + left - width), width)
         out: list[tirx.Stmt] = []
@@ -241,6 +250,15 @@ class NestEmitter:
             else:
                 out += close_strip(nest, reduce, start, width)
         return out
+
+    def _lane_at(self, start: ir.Expr) -> list[tirx.Stmt]:
+        """Emit one lane of a register tile, the depth of its sums in the lanes."""
+        (reduce,) = (r for r in self._nest.reduces if self._nest.in_strip(r))
+        awaited = [] if self._epilogue is None else self._awaited(start, 1)
+        sums = lane_of_sums(self._nest, reduce, start, self._rows_at)
+        if self._epilogue is not None:
+            return [*awaited, *sums, *self._finish_rows(reduce, start, 1)]
+        return [*sums, *close_strip(self._nest, reduce, start, 1)]
 
     def _awaited(self, start: ir.Expr, width: int) -> list[tirx.Stmt]:
         """Ask for what the epilogue of a strip reads, before its sums."""
