@@ -9,6 +9,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
@@ -19,8 +20,15 @@ from tvm.target import Target
 
 from .link import native_objects
 
-# Objects of a CPU: small enough that none waits long for one whose kernels take longest.
-_SHARES = 8
+
+@dataclass(frozen=True)
+class LinkPolicy:
+    """`objects`: of a CPU, so small that none waits long for one whose kernels take longest."""
+
+    objects: int = 8
+
+
+POLICY = LinkPolicy()
 
 
 class KernelObjects:
@@ -53,7 +61,7 @@ class KernelObjects:
         rest = IRModule(mod.functions, attrs=mod.attrs)
         for var, kernel in apart:
             rest[var] = relax.ExternFunc(str(kernel.attrs["global_symbol"]))
-        count = min(len(apart), self._cpus * _SHARES)
+        count = min(len(apart), self._cpus * POLICY.objects)
         for number in range(count):  # neighbours, which are often alike, to different objects
             share = IRModule(dict(apart[number::count]), attrs=mod.attrs)
             path = self._folder / f"kernels_{number}.o"
