@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...analysis.iteration_space import Atom
 from ...decision_space import DecisionSpace, Knob, VariantSpace
 from ...decisions import knobs
 from ...device import CpuDevice
@@ -26,10 +27,11 @@ from ..plan.decisions import (
     PhaseDecisions,
 )
 from ..plan.forms import Form, forms
-from ..plan.kernel_plan import Phase, Plan
+from ..plan.kernel_plan import LoopNest, Phase, Plan
 from ..plan.memory import TO_L1, TO_L2
 from ..plan.record import decisions_of
 from .candidates import CANDIDATES
+from .effective import may_divide, may_shuffle
 from .planner import plan_reading
 from .settle import settled
 
@@ -106,7 +108,7 @@ def _of_phase(phase: Phase, decided: PhaseDecisions, path: str) -> Candidates:
     yield f"{path}deinterleaved", ((),)
     for number, (group, each) in enumerate(zip(phase.groups, decided.nests, strict=True)):
         most = phase.inner_extent(group.dims[-1]) if group.dims else 1
-        yield from _of_nest(each, f"{path}nests.{number}.", most)
+        yield from _of_nest(group, each, f"{path}nests.{number}.", most)
 
 
 def _lanes(most: int) -> list[int]:
@@ -130,10 +132,11 @@ def _tiles(phase: Phase, decided: PhaseDecisions) -> list[tuple[tuple[int, int],
     return found
 
 
-def _of_nest(decided: NestDecisions, path: str, most_lanes: int) -> Candidates:
-    yield from _of_points(decided, path)
+def _of_nest(nest: LoopNest, decided: NestDecisions, path: str, most_lanes: int) -> Candidates:
+    lanes = nest.dims[-1] if nest.dims else None
+    yield from _of_points(nest, lanes, decided, path)
     if decided.epilogue is not None:  # over the loops and lanes of the nest that it stands behind
-        yield from _of_points(decided.epilogue, f"{path}epilogue.")
+        yield from _of_points(nest.epilogue, lanes, decided.epilogue, f"{path}epilogue.")
     yield f"{path}next_tile", ((),)
     yield f"{path}loops", _orders(decided.loops)
     yield f"{path}strip", range(len(decided.loops))
@@ -144,10 +147,12 @@ def _of_nest(decided: NestDecisions, path: str, most_lanes: int) -> Candidates:
         yield f"{path}packed", (True, False)
 
 
-def _of_points(decided: NestDecisions, path: str) -> Candidates:
+def _of_points(nest: LoopNest, lanes: Atom | None, decided: NestDecisions, path: str) -> Candidates:
     yield f"{path}fetches", ((), *_fetches(decided.fetches))
-    yield f"{path}shuffles", (True, False)
-    yield f"{path}reciprocals", (True, False)
+    if may_shuffle(nest, lanes):
+        yield f"{path}shuffles", (True, False)
+    if may_divide(nest, lanes):
+        yield f"{path}reciprocals", (True, False)
 
 
 def _orders(loops: tuple[int, ...]) -> list[tuple[int, ...]]:

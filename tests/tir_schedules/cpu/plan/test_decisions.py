@@ -30,6 +30,8 @@ from tir_schedules.decisions import (
 from tir_schedules.kernel_ir.parse import read
 from tir_schedules.kernel_ir.stage import Kernel
 
+POINT_KNOBS = ("shuffles", "reciprocals")
+
 
 def emitted(func: tirx.PrimFunc, kernel: Kernel, decisions: Decisions) -> str | None:
     """Return the text that decisions make of a kernel, None if they are illegal."""
@@ -99,6 +101,30 @@ def test_each_knob_changes_what_is_emitted():
                             left.discard(named)
                             break
     assert not left
+
+
+@pytest.mark.long(every=4)
+@pytest.mark.parametrize("name", dk.NAMES)
+def test_a_choice_that_is_not_offered_changes_nothing(name):
+    for func in dk.kernels(name):
+        kernel = read(func)
+        for space in template.decision_space(kernel, dk.DEVICE).variants:
+            rng = Random(space.variant)
+            points = [k for k in space.knobs if k.path.endswith(POINT_KNOBS)]
+            idle = [k.path for k in points if len(k.candidates) == 1]
+            for made in (space.default, *(space.sample(rng) for _ in range(4))):
+                usual = emitted(func, kernel, made)
+                for path in idle if usual is not None else ():
+                    other = with_knob(made, path, not knobs(made)[path])
+                    assert emitted(func, kernel, other) == usual, path
+
+
+def test_shuffles_and_reciprocals_are_offered_where_they_matter():
+    kernel, _ = decided("norm")
+    knobs_of = template.decision_space(kernel, dk.DEVICE).variants[0].knobs
+    points = [k for k in knobs_of if k.path.endswith(POINT_KNOBS)]
+    assert len(points) > 2
+    assert [k for k in points if len(k.candidates) > 1] == points[-1:]
 
 
 @pytest.mark.long(every=6)
