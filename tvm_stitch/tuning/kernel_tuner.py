@@ -1,8 +1,9 @@
 """One kernel's way to its best decisions: defaults, what is known, search, descent, confirmation.
 
-The search ranks the space by the model and measures what is predicted best; where it finds no more
-it descends from the winner, a knob at a time; the best few are then timed once more, for longer: of
-many that are timed shortly the luckiest leads.
+The search ranks the space by the model and measures what is predicted best: of an evolution, which
+sees some hundred candidates, and of a walk from the best, a knob at a time, by what the model says.
+Where it finds no more it descends from the winner by measuring; the best few are then timed once
+more, for longer: of many that are timed shortly the luckiest leads.
 """
 
 from __future__ import annotations
@@ -111,12 +112,13 @@ class KernelTuner:
         """
         if self.stage == NEW:
             self.stage = SEARCH
-            if found := self._untried([*self._search.defaults(), *self._likely]):
+            if found := self._untried([*self._search.defaults(), *self._likely, *self._uphill()]):
                 return found
         if self.stage == SEARCH:
-            found = self._untried(self._search.propose()) if self._is_fresh else []
-            if found:
-                return found
+            if self._is_fresh:
+                found = self._untried([*self._uphill(), *self._search.propose()])
+                if found:
+                    return found
             self.stage, self._stale = DESCENT, 0
         if self.stage == DESCENT:
             found = self._downhill() if self._is_fresh else []
@@ -157,6 +159,22 @@ class KernelTuner:
         if self._gains:
             rows = [self.row(decisions) for decisions in self._gains]
             self._model = self._base.refined(rows, [*self._gains.values()], self._seed)
+
+    def _uphill(self) -> list[Any]:
+        """Return what the model says is best of all that it sees on a walk from the best."""
+        if self._model.booster is None:  # the evaluator has decided the default
+            return []
+        at = self.best
+        (score,) = self._scores([at])
+        seen: dict[Any, float] = {}
+        for _ in range(self._policy.steps):
+            near = self._untried(self._candidates.neighbours(at), mark=False)
+            seen |= zip(near, self._scores(near), strict=True)
+            at = max(near, key=seen.__getitem__, default=at)
+            if seen.get(at, score) <= score:
+                break
+            score = seen[at]
+        return sorted(seen, key=seen.__getitem__, reverse=True)[: self._policy.walked]
 
     def _downhill(self) -> list[Any]:
         """Return what differs from the best in one knob, what is predicted best first."""

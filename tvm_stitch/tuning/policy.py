@@ -17,13 +17,16 @@ class KernelPolicy:
 
     `better`: a gain that is no noise. `stale`: batches without a better one, until the search
     descends, or the descent ends. `hope`: what a kernel may gain that nothing is known of.
-    `confirmed`: the best that are timed once more.
+    `confirmed`: the best that are timed once more. `walked`: of a batch, found on a walk by the
+    model of so many `steps`.
     """
 
     better: float = math.log2(1.01)
     stale: int = 2
     hope: float = math.log2(1.1)
     confirmed: int = 3
+    walked: int = 8
+    steps: int = 4
 
 
 @dataclass(frozen=True)

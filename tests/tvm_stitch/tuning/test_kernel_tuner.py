@@ -1,0 +1,43 @@
+"""What one kernel's tuner proposes, by models that say what they are asked to."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.tuning.kernels import KERNELS, TARGET, device
+from tir_schedules.decisions import knobs
+from tir_schedules.tuning.candidates import Candidates
+from tvm_stitch.tuning.kernel_tuner import KernelTuner
+from tvm_stitch.tuning.model.gains import GainModel
+from tvm_stitch.tuning.policy import POLICY
+from tvm_stitch.tuning.tasks import Task
+
+WANTED = {"tasks": 8, "streamed": (0,), "phases.0.nests.2.lanes": 16}
+
+
+@pytest.fixture
+def tuner(monkeypatch):
+    """A tuner of softmax whose model likes each of some choices."""
+    made = Candidates.of(KERNELS["softmax"](), device())
+    liked = {path: value for path, value in WANTED.items() if knobs(made.default)[path] != value}
+    assert len(liked) > 1
+    tuner = KernelTuner(Task(made, "softmax", 1), TARGET, GainModel(), 1, 16)
+
+    def scores(found):
+        has = [knobs(each) for each in found]
+        return [sum(h.get(path) == value for path, value in liked.items()) for h in has]
+
+    monkeypatch.setattr(tuner, "_scores", scores)
+    tuner.most = len(liked)
+    return tuner
+
+
+def test_a_warm_model_is_followed_for_several_knobs_at_once(tuner):
+    tuner._model = GainModel(booster=object())
+    first = tuner.next()
+    assert max(tuner._scores(first)) == tuner.most
+    assert len(first) <= len(tuner._search.defaults()) + POLICY.kernel.walked + 2
+
+
+def test_without_a_model_the_defaults_come_first(tuner):
+    assert max(tuner._scores(tuner.next())) == 0
