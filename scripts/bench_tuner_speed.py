@@ -32,6 +32,7 @@ from tvm_stitch.tuning.tasks import Task, Tasks, tasks_of
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("softmax cache", "residual_layernorm cache", "gru_cell cache", "product 128x768x768")
 BATCH = 16
+PATIENCE_S = 180.0  # a worker of MetaSchedule's imports for 20 s on an idle machine
 SPIN = "while True: pass"
 
 
@@ -75,8 +76,8 @@ def _stock(task: Task, found: Tasks, args: argparse.Namespace) -> dict:
     funcs = [
         made.backend.emit(plan, made.func).with_attr("global_symbol", "main") for plan in legal
     ]
-    builder = ms.builder.LocalBuilder(max_workers=args.threads, timeout_sec=30)
-    runner = ms.runner.LocalRunner(timeout_sec=30)
+    builder = ms.builder.LocalBuilder(max_workers=args.threads, timeout_sec=PATIENCE_S)
+    runner = ms.runner.LocalRunner(timeout_sec=PATIENCE_S)
     info = ms.arg_info.ArgInfo.from_prim_func(made.func)
     start = time.monotonic()
     inputs = [ms.builder.BuilderInput(IRModule({"main": f}), found.target) for f in funcs]
