@@ -40,7 +40,10 @@ from tvm_stitch.tuning.tasks import Task, Tasks, tasks_of
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("masked_softmax cache", "product 128x768x768", "bias_gelu cache")
-WARM_FROM = ("softmax cache", "rmsnorm cache", "product 256x256x256", "gru_cell cache")
+WARM_FROM = (
+    *("softmax cache", "layernorm cache", "rmsnorm cache", "residual_layernorm cache"),
+    *("groupnorm cache", "gru_cell cache", "product 256x256x256", "product 127x131x137"),
+)
 ENOUGH = 0.98  # of the best known gain
 BATCH = 16
 PACE = Pace(rounds=9, slice_ns=2_000_000)
