@@ -122,7 +122,7 @@ def _bind(
             raise StitchError(
                 f"shape {shape} of {name!r}",
                 f"it has {len(shape)} axes, not {len(extents)}",
-                f"the model declares {extents}",
+                f"the model declares {relax.ShapeExpr(extents)}",
             )
         for extent, value in zip(extents, shape, strict=False):
             if isinstance(extent, tirx.Var):
@@ -137,7 +137,7 @@ def _bind(
                 raise StitchError(
                     f"shape {shape} of {name!r}",
                     f"{value} contradicts {extent}",
-                    f"the model declares {extents}",
+                    f"the model declares {relax.ShapeExpr(extents)}",
                 )
     refuse_free(f"{given}, inputs", known)
     return relax.transform.BindSymbolicVars(binding, "main")(mod) if binding else mod
