@@ -142,7 +142,7 @@ def main() -> int:
 def _warm(models: dict, crew: Remembering, args: argparse.Namespace, folder: Path) -> GainModel:
     """Return a model of other kernels than those that are searched."""
     with Log.open(folder / "warm.db", create=True) as log:
-        for name in WARM_FROM:
+        for name in (each for each in WARM_FROM if each not in args.names):
             found = tasks_of(Request(models[name](), threads=args.threads))
             task, key = found.tasks[0], device_key(found.device)
             crew.take(task)
