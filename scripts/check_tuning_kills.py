@@ -1,6 +1,9 @@
 """Kill a tuner at random moments, over and over; the log must be whole, and the end as good.
 
 python scripts/check_tuning_kills.py              # 20 kills; docs/results/check_tuning_kills.json
+
+A tuner that ended by itself before its moment came is no kill: another takes its place, of another
+seed, which goes on in the same log.
 """
 
 from __future__ import annotations
@@ -25,7 +28,6 @@ from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.policy import POLICY
 
 ROOT = Path(__file__).resolve().parents[1]
-KERNEL = "masked_softmax cache"
 # Says how many trials it has put into the log, once they are there.
 TUNER = """
 import sys
@@ -42,12 +44,15 @@ def main() -> int:
     rng, wrong = random.Random(args.seed), []
     with tempfile.TemporaryDirectory() as folder:
         model, log = Path(folder) / "model.onnx", Path(folder) / "killed.db"
-        onnx.save(dict(kernels())[KERNEL](), model)
-        for number in range(args.kills):
-            before = _count(log)
-            told = _killed(model, log, args, number, rng.uniform(0.0, args.most_seconds))
+        onnx.save(dict(kernels())[args.kernel](), model)
+        number = ended = 0
+        while number < args.kills:
+            before, seed = _count(log), number + ended
+            told, lived = _killed(model, log, seed, rng.uniform(0.0, args.most_seconds))
             after = _count(log)
-            print(f"kill {number}: {before} trials, {told} told of, {after} now", flush=True)
+            number, ended = number + lived, ended + (not lived)
+            which = f"kill {number}" if lived else "ended by itself"
+            print(f"{which}: {before} trials, {told} told of, {after} now", flush=True)
             if (integrity := _integrity(log)) != "ok":
                 wrong.append(f"kill {number}: {integrity}")
             if not before + told <= after <= before + told + POLICY.session.batch:
@@ -57,8 +62,8 @@ def main() -> int:
     if resumed < args.as_good * whole:
         wrong.append(f"resumed: {resumed:.3f} times as fast, in one run {whole:.3f}")
     record = {"command": " ".join(["python scripts/check_tuning_kills.py", *sys.argv[1:]])}
-    record |= {"commit": described_commit(), "kernel": KERNEL, "kills": args.kills}
-    record |= {"seed": args.seed, "resumed": resumed, "whole": whole, "wrong": wrong}
+    record |= {"commit": described_commit(), "kernel": args.kernel, "kills": args.kills}
+    record |= {"ended": ended, "seed": args.seed, "resumed": resumed, "whole": whole, "wrong": wrong}
     args.output.write_text(json.dumps(record, indent=1) + "\n")
     print(
         *wrong or [f"{args.kills} kills: resumed {resumed:.3f}, in one run {whole:.3f}"], sep="\n"
@@ -70,8 +75,8 @@ def _command(model: Path, log: Path, trials: int, seed: int) -> list[str]:
     return [sys.executable, "-c", TUNER, str(model), str(log), str(trials), str(seed)]
 
 
-def _killed(model: Path, log: Path, args: argparse.Namespace, seed: int, seconds: float) -> int:
-    """Return how many trials a tuner told of before it was killed, seconds behind its first ones.
+def _killed(model: Path, log: Path, seed: int, seconds: float) -> tuple[int, bool]:
+    """Kill a tuner seconds behind its first trials; return how many it told of, and if it lived.
 
     Most of what comes before them is the import of TVM.
     """
@@ -79,10 +84,11 @@ def _killed(model: Path, log: Path, args: argparse.Namespace, seed: int, seconds
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tuner:
         told = [tuner.stdout.readline()]
         time.sleep(seconds)
+        lived = tuner.poll() is None
         tuner.send_signal(signal.SIGKILL)
         told += tuner.stdout.readlines()
     counts = [int(line.split()[1]) for line in told if line.startswith("trials ")]
-    return max(counts, default=0)
+    return max(counts, default=0), lived
 
 
 def _count(log: Path) -> int:
@@ -108,6 +114,7 @@ def _gain(model: Path, log: Path, args: argparse.Namespace) -> float:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kernel", default="masked_softmax cache", help="of bench_tuning")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--most-seconds", type=float, default=8.0)
     parser.add_argument("--trials", type=int, default=160, help="of the runs that are not killed")
