@@ -8,6 +8,7 @@ more, for longer: of many that are timed shortly the luckiest leads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from tvm.target import Target
 from tir_schedules.tuning.search import Search
 
 from .measure.confirmed import above_noise
-from .measure.outcome import Outcome
+from .measure.outcome import Outcome, fair
 from .model.gains import GainModel, gain_of
 from .model.rows import Row
 from .policy import POLICY, KernelPolicy
@@ -44,6 +45,8 @@ class KernelTuner:
         self._candidates = task.candidates
         self._search = Search(task.candidates, target, self._scores, seed)
         self._gains: dict[Any, float] = {}
+        self._heard: dict[Any, Outcome] = {}
+        self._least_ns = math.inf  # of the default, in this session
         self._tried: set[Any] = set()
         self._confirmed: dict[Any, float] = {}
         self._stale = 0
@@ -79,7 +82,8 @@ class KernelTuner:
     @property
     def _is_fresh(self) -> bool:
         """Whether one of the batches before found something better."""
-        return self._stale < self._policy.stale
+        descends = self.stage == DESCENT
+        return self._stale < (self._policy.patient if descends else self._policy.stale)
 
     def row(self, decisions: Any) -> Row:
         """Return what the model learns from of decisions that have a plan."""
@@ -129,6 +133,22 @@ class KernelTuner:
             return self.finalists()
         return []
 
+    def is_unfair(self, outcomes: Sequence[Outcome]) -> bool:
+        """Whether candidates were timed beside a default that was slower than it is, or was."""
+        good = [each for each in outcomes if each.ns is not None]
+        itself = (each for each in good if each.decisions == self._candidates.default)
+        apart = any(abs(each.log_gain) > math.log2(self._policy.unfair) for each in itself)
+        return apart or any(each.default_ns > self._fair_ns for each in good)
+
+    def fair(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Return outcomes beside the default as it was at other times of this session."""
+        self._least_ns = min([self._least_ns, *(o.default_ns for o in outcomes if o.ns)])
+        return fair(outcomes, self._fair_ns)
+
+    @property
+    def _fair_ns(self) -> float:
+        return self._policy.unfair * self._least_ns
+
     def finalists(self) -> list[Any]:
         """Return the default and the few best, to be timed once more."""
         order = sorted(self._gains, key=self._gains.__getitem__, reverse=True)
@@ -138,10 +158,13 @@ class KernelTuner:
 
     def hear(self, outcomes: Sequence[Outcome]) -> None:
         """Learn what decisions took."""
+        good = [each for each in self.fair(outcomes) if each.ns is not None]
+        for each in fair([*self._heard.values()], self._fair_ns):  # by what is known now
+            self._gains[each.decisions] = gain_of(each.ns, each.default_ns)
         before = self.gain
-        good = [each for each in outcomes if each.ns is not None]
         for each in good:
             self._take(each.decisions, each.ns, each.default_ns)
+        self._heard |= {each.decisions: each for each in good}
         if self.stage == CONFIRM:
             self._confirmed = above_noise(good, self._candidates.default, self._policy.better)
             self.stage = DONE

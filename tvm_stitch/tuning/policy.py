@@ -16,13 +16,17 @@ class KernelPolicy:
     """Of one kernel.
 
     `better`: a gain that is no noise. `stale`: batches without a better one, until the search
-    descends, or the descent ends. `hope`: what a kernel may gain that nothing is known of.
+    descends; `patient`: until the descent ends, which sees most knobs of the best in as many.
+    `unfair`: of its least time a default that is not compared with, but measured again; what took
+    longer both times counts as so long. `hope`: what a kernel may gain that nothing is known of.
     `confirmed`: the best that are timed once more. `walked`: of a batch, found on a walk by the
     model of so many `steps`.
     """
 
     better: float = math.log2(1.01)
     stale: int = 2
+    patient: int = 4
+    unfair: float = 1.25
     hope: float = math.log2(1.1)
     confirmed: int = 3
     walked: int = 8
@@ -36,7 +40,7 @@ class SessionPolicy:
     `batch`: candidates that are measured together. `stays`: of the largest promise, above it the
     session stays with a kernel, for to turn to another takes as long as some trials. `worth`: of
     the model's time that is predicted to be gained yet, below it is not searched. `confirm_s`:
-    seconds kept for a kernel's confirmation, for which it is loaded and timed for longer;
+    seconds kept at least for a kernel's confirmation, for which it is loaded and timed for longer;
     `confirm_slice_ns`: of a turn of that.
     """
 
@@ -49,11 +53,13 @@ class SessionPolicy:
 
 @dataclass(frozen=True)
 class ReusePolicy:
-    """Of a log that is read. `worth`: a gain that is worth other decisions. `steps`: the knobs that
-    learnt decisions change.
+    """Of a log that is read. `worth`: a gain that is worth other decisions; `unsure`: of a trial
+    that was timed shortly, as all are of a search that was cut off. `steps`: the knobs that learnt
+    decisions change.
     """
 
     worth: float = math.log2(1.02)
+    unsure: float = math.log2(1.1)
     steps: int = 3
 
 

@@ -16,6 +16,7 @@ from tir_schedules.tuning.candidates import Candidates
 
 from .log import Log, Trial
 from .log.fingerprint import device_key, family
+from .log.trial import SURE
 from .model.kept import model_of
 from .plans.choosing import ChoosingSource
 from .policy import POLICY, ReusePolicy
@@ -96,7 +97,7 @@ class Reuse:
         decisions = _decisions(candidates, found)
         if decisions is None:
             return None
-        if math.log2(_gain(found)) < self._policy.worth:  # it was searched in vain
+        if not self._is_worth(found):  # it was searched in vain
             return Decided(candidates.default, TUNED, 1.0)
         return Decided(decisions, TUNED, _gain(found))
 
@@ -104,8 +105,8 @@ class Reuse:
         """Of kernels alike, what gained most of those that the model does not think slower here."""
         found = list(self._log.near(candidates.workload.structure, self._device))
         for trial in sorted(found, key=lambda each: (-_gain(each), each.uid)):
-            if math.log2(_gain(trial)) < self._policy.worth:
-                break
+            if not self._is_worth(trial):
+                continue
             decisions = carried_of(candidates, trial)
             if decisions in (None, candidates.default) or not _is_plan(candidates, decisions):
                 continue
@@ -113,6 +114,11 @@ class Reuse:
             if predicted > -self._policy.worth:
                 return Decided(decisions, NEAR, _gain(trial))
         return None
+
+    def _is_worth(self, trial: Trial) -> bool:
+        """Whether a trial gains enough: of many that are timed shortly the luckiest leads."""
+        least = self._policy.worth if trial.runs >= SURE else self._policy.unsure
+        return math.log2(_gain(trial)) >= least
 
     def _learnt(self, candidates: Candidates) -> Decided | None:
         """Change a knob at a time by what is predicted best, if it gains more than the error."""

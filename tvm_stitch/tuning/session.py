@@ -18,7 +18,7 @@ from .log.trial import SURE
 from .measure.confirmed import measured_twice
 from .measure.crew import Crew
 from .measure.fleet import Fleet
-from .measure.outcome import Outcome, Pace
+from .measure.outcome import Outcome
 from .measure.subject import KernelSubject
 from .model.gains import GainModel
 from .policy import POLICY, SessionPolicy
@@ -57,6 +57,7 @@ class Session:
         self.tuners = [KernelTuner(task, target, model, seed, policy.batch) for task in tasks]
         self.trials, self.interrupted = 0, False
         self._at: KernelTuner | None = None
+        self._confirm_s = [policy.confirm_s]  # what confirmations took; it begins with a guess
 
     @property
     def ns(self) -> float:
@@ -83,12 +84,10 @@ class Session:
             tuner.recall(self._known(tuner))
             tuner.suggest(self._likely(tuner))
         while (tuner := self._next(budget, end)) is not None:
-            batch = tuner.next()
-            pace = self._confirming if tuner.stage == CONFIRM else None
-            self._measure(tuner, batch, pace)
+            self._measure(tuner, tuner.next())
         for tuner in sorted(self.tuners, key=lambda each: -each.ns):
             if (last := tuner.finish()) and (end is None or time.monotonic() < end):
-                self._measure(tuner, last, self._confirming)
+                self._measure(tuner, last)
 
     def _next(self, budget: Budget, end: float | None) -> KernelTuner | None:
         """Return the kernel of which most of the model's time is predicted to be gained."""
@@ -106,26 +105,36 @@ class Session:
         if end is None:
             return tuners
         begun = [each for each in tuners if each.stage != NEW]
-        spare = end - time.monotonic() - self._policy.confirm_s * len(begun)
-        if spare > self._policy.confirm_s:
+        one = max(self._policy.confirm_s, sum(self._confirm_s) / len(self._confirm_s))
+        spare = end - time.monotonic() - one * len(begun)
+        if spare > one:
             return tuners
         return begun if spare > 0.0 else []
 
-    def _measure(self, tuner: KernelTuner, batch: list[Any], pace: Pace | None = None) -> None:
+    def _measure(self, tuner: KernelTuner, batch: list[Any]) -> None:
         if not batch:
             return
+        start, confirms = time.monotonic(), tuner.stage == CONFIRM
         if self._at is not tuner:
             self._crew.take(KernelSubject(tuner.task.candidates), self._seed)
             self._at = tuner
-        if pace is None:
-            outcomes = self._crew.measure(batch)
-        else:
-            outcomes = measured_twice(self._crew, batch, pace)
+        outcomes = self._timed(batch, confirms)
+        if tuner.is_unfair(outcomes):
+            again = self._timed(batch, confirms)
+            outcomes = min(outcomes, again, key=tuner.is_unfair)
+        if confirms:
+            self._confirm_s.append(time.monotonic() - start)
+        outcomes = tuner.fair(outcomes)
         tuner.hear(outcomes)
         self.trials += len(outcomes)
         made = [self._trial(tuner, outcome) for outcome in outcomes]
         self._log.append([workload_record(tuner.task.candidates)], [self._device], made)
         self._told(self)
+
+    def _timed(self, batch: list[Any], confirms: bool) -> list[Outcome]:
+        if confirms:
+            return measured_twice(self._crew, batch, self._confirming)
+        return self._crew.measure(batch)
 
     def _trial(self, tuner: KernelTuner, outcome: Outcome) -> Trial:
         row = None if outcome.ns is None else tuner.row(outcome.decisions)

@@ -12,7 +12,7 @@ from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.policy import POLICY
 from tvm_stitch.tuning.tasks import Task
 
-WANTED = {"tasks": 8, "streamed": (0,), "phases.0.nests.2.lanes": 16}
+WANTED = {"tasks": 8, "phases.0.nests.0.lanes": 16, "phases.0.nests.2.lanes": 16}
 
 
 @pytest.fixture

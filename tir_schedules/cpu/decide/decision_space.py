@@ -57,7 +57,7 @@ def variant_space(reading: Reading, device: CpuDevice, form: Form) -> VariantSpa
         return drafted
     plan = settled(drafted, device)
     default = decisions_of(plan)
-    candidates = dict(_of_plan(plan, default, ""))
+    candidates = dict(_of_plan(plan, default, "", device))
     known = (Knob(p, _with(value, candidates.get(p, ()))) for p, value in knobs(default).items())
     return VariantSpace(default, tuple(known))
 
@@ -70,24 +70,31 @@ def _with(value: Any, candidates: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys((value, *candidates)))
 
 
-def _of_plan(plan: Plan, decided: Decisions, path: str) -> Candidates:
+def _of_plan(plan: Plan, decided: Decisions, path: str, device: CpuDevice) -> Candidates:
     yield f"{path}parallel", (True, False)
     yield f"{path}tasks", CANDIDATES.tasks
-    yield f"{path}streamed", ((), _streaming(plan))
+    yield f"{path}streamed", ((), _streaming(plan, device))
     if decided.attention is not None:
         yield from _of_attention(plan, decided.attention, f"{path}attention.")
     phases = (phase for phase in plan.phases if not phase.combine)
     for number, (phase, each) in enumerate(zip(phases, decided.phases, strict=True)):
         yield from _of_phase(phase, each, f"{path}phases.{number}.")
     for number, (guard, each) in enumerate(zip(plan.guards, decided.guards, strict=True)):
-        yield from _of_plan(guard.check, each.check, f"{path}guards.{number}.check.")
+        yield from _of_plan(guard.check, each.check, f"{path}guards.{number}.check.", device)
         if guard.other is not None and each.other is not None:
-            yield from _of_plan(guard.other, each.other, f"{path}guards.{number}.other.")
+            yield from _of_plan(guard.other, each.other, f"{path}guards.{number}.other.", device)
 
 
-def _streaming(plan: Plan) -> tuple[int, ...]:
+def _streaming(plan: Plan, device: CpuDevice) -> tuple[int, ...]:
+    """Return the results that may be too large for the caches to keep.
+
+    Of smaller ones who reads them next pays, which a kernel timed alone does not show: what reads
+    1.8 MB behind a kernel that had them streamed took 104 us, not 38 (Zen 5).
+    """
+    least = device.profile.thresholds.streamed_share * device.l3_bytes
     outputs = enumerate(plan.space.kernel.outputs)
-    return tuple(n for n, t in outputs if may_stream(t, plan.space, plan.vector_bytes))
+    large = ((n, t) for n, t in outputs if t.bytes >= least)
+    return tuple(n for n, t in large if may_stream(t, plan.space, plan.vector_bytes))
 
 
 def _of_attention(plan: Plan, decided: AttentionDecisions, path: str) -> Candidates:

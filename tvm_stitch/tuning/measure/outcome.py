@@ -85,6 +85,17 @@ def worse(one: Outcome, other: Outcome) -> Outcome:
     return least if least.ns is None else replace(least, runs=one.runs + other.runs)
 
 
+def fair(outcomes: Sequence[Outcome], usual_ns: float) -> list[Outcome]:
+    """Return outcomes beside a default that takes no longer than `usual_ns`.
+
+    A default alone may be slow for seconds while its candidates are not, and all would be better.
+    """
+    return [
+        each if each.ns is None else replace(each, default_ns=min(each.default_ns, usual_ns))
+        for each in outcomes
+    ]
+
+
 def outcome_of(decisions: Any, rounds: Sequence[float], default: Sequence[float]) -> Outcome:
     """Return the outcome of rounds, in ns of a call, and the default's; slow ones end early.
 
