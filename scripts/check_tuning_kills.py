@@ -63,7 +63,13 @@ def main() -> int:
         wrong.append(f"resumed: {resumed:.3f} times as fast, in one run {whole:.3f}")
     record = {"command": " ".join(["python scripts/check_tuning_kills.py", *sys.argv[1:]])}
     record |= {"commit": described_commit(), "kernel": args.kernel, "kills": args.kills}
-    record |= {"ended": ended, "seed": args.seed, "resumed": resumed, "whole": whole, "wrong": wrong}
+    record |= {
+        "ended": ended,
+        "seed": args.seed,
+        "resumed": resumed,
+        "whole": whole,
+        "wrong": wrong,
+    }
     args.output.write_text(json.dumps(record, indent=1) + "\n")
     print(
         *wrong or [f"{args.kills} kills: resumed {resumed:.3f}, in one run {whole:.3f}"], sep="\n"

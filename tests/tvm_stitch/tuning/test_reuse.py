@@ -55,6 +55,14 @@ def test_of_what_was_searched_in_vain_the_default_is_kept(log):
     assert (decided.decisions, decided.how) == (SOFTMAX.default, TUNED)
 
 
+@pytest.mark.parametrize(("ns", "how"), [(80.0, "tuned"), (95.0, "default")])
+def test_of_trials_that_were_timed_shortly_a_small_gain_is_luck(log, ns, how):
+    (fast,) = others(SOFTMAX, 1)
+    write(log, SOFTMAX, {SOFTMAX.default: 100.0, fast: ns}, runs=5)
+    decided = Reuse(log, device()).decide(SOFTMAX)
+    assert decided.decisions == (fast if how == "tuned" else SOFTMAX.default)
+
+
 def test_another_size_gives_its_decisions(log):
     usable = next(d for d in others(LARGER, 99) if d.tasks == 8)
     assert SOFTMAX.space_of(usable) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from typing import Any
 
@@ -138,6 +138,35 @@ def test_what_another_library_does_not_show_is_no_gain(log, shift):
     assert tuner.best == SOFTMAX.default and tuner.gain == 0.0
 
 
+class SlowDefaultCrew(FakeCrew):
+    """Its default takes three times as long in batches of these numbers, and nothing else does."""
+
+    def __init__(self, slow: Container[int]) -> None:
+        super().__init__(lambda _decisions: 1.1 * DEFAULT_NS)
+        self._slow = slow
+
+    def measure(self, decisions: list[Any], pace: Pace | None = None) -> list[Outcome]:
+        slow = len(self.batches) in self._slow
+        found = super().measure(decisions, pace)
+        return [replace(o, default_ns=3.0 * DEFAULT_NS) if slow and o.ns else o for o in found]
+
+
+def test_beside_a_default_that_is_slow_for_a_moment_is_measured_again(log):
+    crew = SlowDefaultCrew({1})
+    session(log, crew).run(Budget(trials=80))
+    _, slow, again, after = [batch for _, batch, _ in crew.batches][:4]
+    assert slow == again != after
+    assert {each.default_ns for each in log.trials() if each.ns} == {DEFAULT_NS}
+
+
+@pytest.mark.parametrize("slow", [range(1, 999), range(1)], ids=["ever after", "at first"])
+def test_a_default_that_stays_slow_makes_nothing_much_better(log, slow):
+    running = session(log, SlowDefaultCrew(slow))
+    running.run(Budget(trials=80))
+    (tuner,) = running.tuners
+    assert 2.0 ** max(tuner._gains.values()) < POLICY.kernel.unfair
+
+
 class TimedCrew(FakeCrew):
     """Each of its batches takes so many `seconds` of a clock that nothing else moves."""
 
@@ -161,6 +190,17 @@ def test_a_budget_too_short_for_all_kernels_goes_to_the_largest(log, monkeypatch
     assert {key for key, _, _ in crew.batches} == {other.workload.key}
     assert crew.batches[-1][2] is not None  # confirmed
     assert crew.now <= 1.3 * POLICY.session.confirm_s
+
+
+def test_time_is_kept_for_confirmations_as_long_as_they_take(log, monkeypatch):
+    crew = TimedCrew(4.0 * POLICY.session.confirm_s)
+    monkeypatch.setattr(session_module.time, "monotonic", lambda: crew.now)
+    tasks = [Task(Candidates.of(softmax(31 + n, 129), device()), str(n), 9 - n) for n in range(9)]
+    running = session(log, crew, *tasks)
+    running.run(Budget(seconds=200.0))
+    begun = [tuner for tuner in running.tuners if tuner.stage != NEW]
+    assert 1 < len(begun) < len(tasks)
+    assert all(tuner.stage == DONE for tuner in begun)
 
 
 @pytest.mark.long

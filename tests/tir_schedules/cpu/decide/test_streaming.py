@@ -9,6 +9,7 @@ from tvm import te, tirx, topi
 
 from support.kernels import stitch_case as sc
 from tir_schedules.default_plan import plan_prim_func
+from tir_schedules.tuning.candidates import Candidates
 
 MIB = 1 << 20
 
@@ -61,3 +62,13 @@ def test_rows_behind_each_other_are_one():
 )
 def test_of_a_third_of_the_cache_what_will_not_stay_is_streamed(kernel, expected):
     assert bool(streamed(kernel, 8 * MIB)) is expected
+
+
+@pytest.mark.parametrize(("l3_mib", "offered"), [(10, True), (16, False)])
+def test_it_may_be_tried_of_what_caches_do_not_keep(l3_mib, offered):
+    made = Candidates.of(added(1, MIB), replace(sc.device(2), l3_bytes=l3_mib * MIB))
+    assert made.default.streamed == ()
+    (knob,) = {
+        knob for space in made.space.variants for knob in space.knobs if knob.path == "streamed"
+    }
+    assert ((0,) in knob.candidates) is offered
