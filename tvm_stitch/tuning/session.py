@@ -57,7 +57,7 @@ class Session:
         self.tuners = [KernelTuner(task, target, model, seed, policy.batch) for task in tasks]
         self.trials, self.interrupted = 0, False
         self._at: KernelTuner | None = None
-        self._confirm_s = [policy.confirm_s]  # what confirmations took; it begins with a guess
+        self._took: dict[bool, list[float]] = {True: [], False: []}  # confirmations, other batches
 
     @property
     def ns(self) -> float:
@@ -105,8 +105,9 @@ class Session:
         if end is None:
             return tuners
         begun = [each for each in tuners if each.stage != NEW]
-        one = max(self._policy.confirm_s, sum(self._confirm_s) / len(self._confirm_s))
-        spare = end - time.monotonic() - one * len(begun)
+        batch, confirmation = (_mean(self._took[confirms]) for confirms in (False, True))
+        one = max(self._policy.confirm_s, confirmation or 2.0 * batch)  # it is built twice
+        spare = end - time.monotonic() - batch - one * len(begun)
         if spare > one:
             return tuners
         return begun if spare > 0.0 else []
@@ -122,8 +123,7 @@ class Session:
         if tuner.is_unfair(outcomes):
             again = self._timed(batch, confirms)
             outcomes = min(outcomes, again, key=tuner.is_unfair)
-        if confirms:
-            self._confirm_s.append(time.monotonic() - start)
+        self._took[confirms].append(time.monotonic() - start)
         outcomes = tuner.fair(outcomes)
         tuner.hear(outcomes)
         self.trials += len(outcomes)
@@ -155,3 +155,7 @@ class Session:
             decisions = carried_of(tuner.task.candidates, each)
             if decisions is not None:
                 yield decisions
+
+
+def _mean(seconds: Sequence[float]) -> float:
+    return sum(seconds) / max(1, len(seconds))

@@ -164,7 +164,8 @@ def test_a_default_that_stays_slow_makes_nothing_much_better(log, slow):
     running = session(log, SlowDefaultCrew(slow))
     running.run(Budget(trials=80))
     (tuner,) = running.tuners
-    assert 2.0 ** max(tuner._gains.values()) < POLICY.kernel.unfair
+    assert 2.0 ** max(tuner._gains.values()) < 1.01 * POLICY.kernel.unfair
+    assert tuner.best == SOFTMAX.default
 
 
 class TimedCrew(FakeCrew):
@@ -192,15 +193,14 @@ def test_a_budget_too_short_for_all_kernels_goes_to_the_largest(log, monkeypatch
     assert crew.now <= 1.3 * POLICY.session.confirm_s
 
 
-def test_time_is_kept_for_confirmations_as_long_as_they_take(log, monkeypatch):
+@pytest.mark.parametrize("seconds", [90.0, 96.0, 130.0])
+def test_time_is_kept_for_confirmations_as_long_as_they_take(log, monkeypatch, seconds):
     crew = TimedCrew(4.0 * POLICY.session.confirm_s)
     monkeypatch.setattr(session_module.time, "monotonic", lambda: crew.now)
-    tasks = [Task(Candidates.of(softmax(31 + n, 129), device()), str(n), 9 - n) for n in range(9)]
+    tasks = [Task(Candidates.of(softmax(31 + n, 129), device()), str(n), 8**-n) for n in range(3)]
     running = session(log, crew, *tasks)
-    running.run(Budget(seconds=200.0))
-    begun = [tuner for tuner in running.tuners if tuner.stage != NEW]
-    assert 1 < len(begun) < len(tasks)
-    assert all(tuner.stage == DONE for tuner in begun)
+    running.run(Budget(seconds=seconds))
+    assert {tuner.stage for tuner in running.tuners if tuner.stage != NEW} == {DONE}
 
 
 @pytest.mark.long
