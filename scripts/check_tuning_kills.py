@@ -28,13 +28,17 @@ from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.policy import POLICY
 
 ROOT = Path(__file__).resolve().parents[1]
-# Says how many trials it has put into the log, once they are there.
+# Says how many trials of kernels it has put into the log, once they are there.
 TUNER = """
 import sys
+from tvm_stitch.tuning.session import Session
 from tvm_stitch.tuning.tune import Asked, tune
+def told(session):
+    if isinstance(session, Session):
+        print("trials", session.trials, flush=True)
 model, log, trials, seed = sys.argv[1:]
 asked = Asked(model, {"threads": 2}, log, int(trials), None, int(seed))
-print(tune(asked, lambda session: print("trials", session.trials, flush=True)), flush=True)
+print(tune(asked, told), flush=True)
 """
 
 
