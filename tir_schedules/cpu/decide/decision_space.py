@@ -34,6 +34,7 @@ from .candidates import CANDIDATES
 from .effective import may_divide, may_shuffle
 from .planner import plan_reading
 from .settle import settled
+from .traffic.streamed_stores import least_streamed
 
 
 def decision_space(reading: Reading, device: CpuDevice) -> DecisionSpace | str:
@@ -91,9 +92,8 @@ def _streaming(plan: Plan, device: CpuDevice) -> tuple[int, ...]:
     Of smaller ones who reads them next pays, which a kernel timed alone does not show: what reads
     1.8 MB behind a kernel that had them streamed took 104 us, not 38 (Zen 5).
     """
-    least = device.profile.thresholds.streamed_share * device.l3_bytes
     outputs = enumerate(plan.space.kernel.outputs)
-    large = ((n, t) for n, t in outputs if t.bytes >= least)
+    large = ((n, t) for n, t in outputs if t.bytes >= least_streamed(device))
     return tuple(n for n, t in large if may_stream(t, plan.space, plan.vector_bytes))
 
 

@@ -23,7 +23,7 @@ def streamed_results(space: Space, device: CpuDevice) -> tuple[Tensor, ...]:
     least, moved = device.l3_bytes, sum(p.bytes for p in space.kernel.touched)
     steps = sum(n.stage.domain for n in space.nodes)
     if moved >= turns.streamed_moved * device.l3_bytes and steps <= turns.streamed_steps * moved:
-        least *= turns.streamed_share
+        least = least_streamed(device)
     return tuple(
         t
         for t in space.kernel.outputs
@@ -31,6 +31,11 @@ def streamed_results(space: Space, device: CpuDevice) -> tuple[Tensor, ...]:
         and may_stream(t, space, device.vector_bytes)
         and _begins_lines(space.producer(t))
     )
+
+
+def least_streamed(device: CpuDevice) -> float:
+    """Return the bytes of the smallest result that the caches may not keep."""
+    return device.profile.thresholds.streamed_share * device.l3_bytes
 
 
 def _begins_lines(node: Node) -> bool:
