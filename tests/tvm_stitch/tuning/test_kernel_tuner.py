@@ -8,6 +8,7 @@ from support.tuning.kernels import KERNELS, TARGET, device
 from tir_schedules.decisions import knobs
 from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.tuning.kernel_tuner import KernelTuner
+from tvm_stitch.tuning.measure.outcome import Outcome
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.policy import POLICY
 from tvm_stitch.tuning.tasks import Task
@@ -41,3 +42,10 @@ def test_a_warm_model_is_followed_for_several_knobs_at_once(tuner):
 
 def test_without_a_model_the_defaults_come_first(tuner):
     assert max(tuner._scores(tuner.next())) == 0
+
+
+def test_gains_over_a_default_that_was_slow_are_taken_back(tuner):
+    tuner.hear([Outcome(each, 1100.0, 3000.0) for each in tuner.next()])
+    assert 2.0**tuner.gain == pytest.approx(3000.0 / 1100.0)
+    tuner.hear([Outcome(each, 1100.0, 1000.0) for each in tuner.next()])
+    assert 2.0**tuner.gain == pytest.approx(POLICY.kernel.unfair * 1000.0 / 1100.0)
