@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,10 @@ from tvm_stitch.tuning.kernel_tuner import KernelTuner
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.crew import Crew
-from tvm_stitch.tuning.measure.outcome import Outcome, Pace, fair, worse
+from tvm_stitch.tuning.measure.outcome import Outcome, Pace, worse
 from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.model.training import samples_of, trained
-from tvm_stitch.tuning.policy import POLICY
 from tvm_stitch.tuning.records import trial, workload_record
 from tvm_stitch.tuning.tasks import Task, Tasks, tasks_of
 
@@ -52,7 +50,6 @@ SURE = Pace(rounds=15, slice_ns=4_000_000)
 LEADING = 48  # of all that were measured, timed again
 FIRST = 12  # of those, timed once more
 LIBRARIES = 5  # that these are built in
-TRIES = 3  # to meet the default at its usual speed
 
 
 class Remembering:
@@ -61,28 +58,20 @@ class Remembering:
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self.known: dict[Any, Outcome] = {}
-        self._least_ns = math.inf  # of the default
 
     def take(self, task: Task) -> None:
         self._crew.take(KernelSubject(task.candidates), 1)
-        self.known, self._least_ns = {}, math.inf
+        self.known = {}
 
-    def _measured(self, decisions: list[Any], pace: Pace) -> list[Outcome]:
-        """Measure as a session does: not beside a default that is slow for the moment."""
-        for _ in range(TRIES):
-            outcomes = self._crew.measure(decisions, pace)
-            slowest = max((o.default_ns for o in outcomes if o.ns is not None), default=0.0)
-            self._least_ns = min([self._least_ns, *(o.default_ns for o in outcomes if o.ns)])
-            if slowest <= POLICY.kernel.unfair * self._least_ns:
-                break
-        return fair(outcomes, POLICY.kernel.unfair * self._least_ns)
-
-    def measure(self, decisions: list[Any]) -> list[Outcome]:
+    def measure(self, decisions: list[Any], anew: Container[Any] = ()) -> list[Outcome]:
+        """Return what is known of decisions, of those `anew` what they take now."""
         new = [each for each in decisions if each not in self.known]
         for start in range(0, len(new), BATCH):
-            for outcome in self._measured(new[start : start + BATCH], PACE):
+            for outcome in self._crew.measure(new[start : start + BATCH], PACE):
                 self.known[outcome.decisions] = outcome
-        return [self.known[each] for each in decisions]
+        again = [each for each in decisions if each in anew]
+        timed = dict(zip(again, self._crew.measure(again, PACE) if again else (), strict=True))
+        return [timed.get(each, self.known[each]) for each in decisions]
 
     def sure(self, default: Any) -> dict[Any, float]:
         """Return the gains of those that lead, each the worse of two libraries, and of the default.
@@ -93,14 +82,14 @@ class Remembering:
         found: dict[Any, float] = {}
         for start in range(0, LEADING, BATCH):
             batch = order[start : start + BATCH]
-            first, again = (self._measured(each, SURE) for each in (batch, batch[::-1]))
+            first, again = (self._crew.measure(each, SURE) for each in (batch, batch[::-1]))
             found |= {
                 o.decisions: worse(o, a).gain for o, a in zip(first, again[::-1], strict=True)
             }
         leaders = sorted(found, key=found.__getitem__, reverse=True)[:FIRST]
         gains: dict[Any, list[float]] = {each: [] for each in leaders}
         for shift in range(LIBRARIES):
-            for outcome in self._measured(leaders[shift:] + leaders[:shift], SURE):
+            for outcome in self._crew.measure(leaders[shift:] + leaders[:shift], SURE):
                 gains[outcome.decisions].append(outcome.gain)
         found |= {each: statistics.median(seen) for each, seen in gains.items()}
         return found | {default: 1.0}
@@ -110,10 +99,11 @@ def by_model(
     task: Task, found: Tasks, crew: Remembering, model: GainModel, seed: int, most: int
 ) -> Iterator[list[Outcome]]:
     """Yield the batches of our search, without its last look at the best."""
-    tuner, count = KernelTuner(task, found.target, model, seed, BATCH), 0
+    tuner, count, tried = KernelTuner(task, found.target, model, seed, BATCH), 0, set()
     while count < most and (batch := tuner.next()) and tuner.stage != "confirm":
-        outcomes = crew.measure(batch)
+        outcomes = crew.measure(batch, anew=tried)
         tuner.hear(outcomes)
+        tried.update(batch)
         count += len(batch)
         yield outcomes
 
@@ -164,7 +154,7 @@ def _warm(models: dict, crew: Remembering, args: argparse.Namespace, folder: Pat
             crew.take(task)
             tuner = KernelTuner(task, found.target, GainModel(), 1, BATCH)
             while len(crew.known) < args.warm and (batch := tuner.next()):
-                outcomes = crew.measure(batch)
+                outcomes = crew.measure(batch, anew={*crew.known})
                 tuner.hear(outcomes)
                 made = [
                     trial(task.candidates, key, o, None if o.ns is None else tuner.row(o.decisions))

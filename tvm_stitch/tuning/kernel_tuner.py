@@ -8,7 +8,8 @@ more, for longer: of many that are timed shortly the luckiest leads.
 
 from __future__ import annotations
 
-import math
+import itertools
+import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from tvm.target import Target
 from tir_schedules.tuning.search import Search
 
 from .measure.confirmed import above_noise
-from .measure.outcome import Outcome, fair
+from .measure.outcome import Outcome
 from .model.gains import GainModel, gain_of
 from .model.rows import Row
 from .policy import POLICY, KernelPolicy
@@ -45,8 +46,7 @@ class KernelTuner:
         self._candidates = task.candidates
         self._search = Search(task.candidates, target, self._scores, seed)
         self._gains: dict[Any, float] = {}
-        self._heard: dict[Any, Outcome] = {}
-        self._least_ns = math.inf  # of the default, in this session
+        self._seen: dict[Any, list[float]] = {}
         self._tried: set[Any] = set()
         self._confirmed: dict[Any, float] = {}
         self._stale = 0
@@ -112,8 +112,18 @@ class KernelTuner:
     def next(self) -> list[Any]:
         """Return decisions to measure, none once there is nothing more to find.
 
-        The defaults of all variants and what was suggested come first.
+        The defaults of all variants and what was suggested come first. With each batch the best so
+        far are timed anew.
         """
+        found = self._next()
+        return found if self.stage in (CONFIRM, DONE) else [*found, *self._leaders(len(found))]
+
+    def _leaders(self, count: int) -> list[Any]:
+        order = sorted(self._gains, key=self._gains.__getitem__, reverse=True)
+        better = (each for each in order if self._gains[each] > self._policy.better)
+        return [*itertools.islice(better, self._policy.again)] if count else []
+
+    def _next(self) -> list[Any]:
         if self.stage == NEW:
             self.stage = SEARCH
             if found := self._untried([*self._search.defaults(), *self._likely, *self._uphill()]):
@@ -133,22 +143,6 @@ class KernelTuner:
             return self.finalists()
         return []
 
-    def is_unfair(self, outcomes: Sequence[Outcome]) -> bool:
-        """Whether candidates were timed beside a default that was slower than it is, or was."""
-        good = [each for each in outcomes if each.ns is not None]
-        itself = (each for each in good if each.decisions == self._candidates.default)
-        apart = any(abs(each.log_gain) > math.log2(self._policy.unfair) for each in itself)
-        return apart or any(each.default_ns > self._fair_ns for each in good)
-
-    def fair(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """Return outcomes beside the default as it was at other times of this session."""
-        self._least_ns = min([self._least_ns, *(o.default_ns for o in outcomes if o.ns)])
-        return fair(outcomes, self._fair_ns)
-
-    @property
-    def _fair_ns(self) -> float:
-        return self._policy.unfair * self._least_ns
-
     def finalists(self) -> list[Any]:
         """Return the default and the few best, to be timed once more."""
         order = sorted(self._gains, key=self._gains.__getitem__, reverse=True)
@@ -158,25 +152,26 @@ class KernelTuner:
 
     def hear(self, outcomes: Sequence[Outcome]) -> None:
         """Learn what decisions took."""
-        good = [each for each in self.fair(outcomes) if each.ns is not None]
-        for each in fair([*self._heard.values()], self._fair_ns):  # by what is known now
-            self._gains[each.decisions] = gain_of(each.ns, each.default_ns)
-        before = self.gain
+        before = self.best
+        good = [each for each in outcomes if each.ns is not None]
         for each in good:
             self._take(each.decisions, each.ns, each.default_ns)
-        self._heard |= {each.decisions: each for each in good}
         if self.stage == CONFIRM:
             self._confirmed = above_noise(good, self._candidates.default, self._policy.better)
             self.stage = DONE
             return
-        self._stale = 0 if self.gain > before + self._policy.better else self._stale + 1
+        least = max(0.0, self._gains.get(before, 0.0)) + self._policy.better
+        self._stale = 0 if self.gain > least else self._stale + 1
         self._learn()
 
     def _take(self, decisions: Any, ns: float, default_ns: float) -> None:
         self.default_ns = min(self.default_ns, default_ns) if self._is_measured else default_ns
         self._is_measured = True
-        self._gains[decisions] = gain_of(ns, default_ns)
-        self._search.tell(decisions, ns / default_ns)
+        seen = self._seen.setdefault(decisions, [])
+        seen.append(gain_of(ns, default_ns))
+        self._gains[decisions] = statistics.mean(seen)
+        if len(seen) == 1:
+            self._search.tell(decisions, ns / default_ns)
 
     def _learn(self) -> None:
         if self._gains:

@@ -17,8 +17,8 @@ class KernelPolicy:
 
     `better`: a gain that is no noise. `stale`: batches without a better one, until the search
     descends; `patient`: until the descent ends, which sees most knobs of the best in as many.
-    `unfair`: of its least time a default that is not compared with, but measured again; what took
-    longer both times counts as so long. `hope`: what a kernel may gain that nothing is known of.
+    `again`: the best so far that are timed with each batch anew, for the luckiest leads.
+    `hope`: what a kernel may gain that nothing is known of.
     `confirmed`: the best that are timed once more. `walked`: of a batch, found on a walk by the
     model of so many `steps`.
     """
@@ -26,7 +26,7 @@ class KernelPolicy:
     better: float = math.log2(1.01)
     stale: int = 2
     patient: int = 4
-    unfair: float = 1.25
+    again: int = 2
     hope: float = math.log2(1.1)
     confirmed: int = 3
     walked: int = 8

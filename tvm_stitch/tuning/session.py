@@ -120,11 +120,7 @@ class Session:
             self._crew.take(KernelSubject(tuner.task.candidates), self._seed)
             self._at = tuner
         outcomes = self._timed(batch, confirms)
-        if tuner.is_unfair(outcomes):
-            again = self._timed(batch, confirms)
-            outcomes = min(outcomes, again, key=tuner.is_unfair)
         self._took[confirms].append(time.monotonic() - start)
-        outcomes = tuner.fair(outcomes)
         tuner.hear(outcomes)
         self.trials += len(outcomes)
         made = [self._trial(tuner, outcome) for outcome in outcomes]

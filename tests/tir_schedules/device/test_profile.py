@@ -13,7 +13,7 @@ from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile, ProfileEr
 from tir_schedules.host import available_cpus, host_name
 from tvm_stitch.build import Request, understand
 from tvm_stitch.cli import main
-from tvm_stitch.profiling.calibration import cpu, cpu_kernels
+from tvm_stitch.profiling.calibration import cpu, cpu_kernels, kernel_call
 
 PROFILE = Profile(
     name=host_name(),
@@ -156,10 +156,11 @@ def test_calibrate_refuses_what_it_cannot_do(tmp_path, capsys):
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_barriers_are_measured_on_kernels_that_have_them(threads):
-    bench, counts = cpu._Bench(), []
+    counts = []
     for rounds in cpu._PHASES:
         func = cpu_kernels.phases(threads, rounds)
-        plan = bench._plan(func, bench._eager(threads), cpu_kernels.parallel(True))
+        device = kernel_call.eager_device(threads)
+        plan = kernel_call.planned(func, device, cpu_kernels.parallel(True))
         assert plan.parallel
         counts.append(plan.barriers)
     assert counts[1] >= counts[0] + 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from support.tuning.kernels import KERNELS, TARGET, device
@@ -44,8 +46,27 @@ def test_without_a_model_the_defaults_come_first(tuner):
     assert max(tuner._scores(tuner.next())) == 0
 
 
-def test_gains_over_a_default_that_was_slow_are_taken_back(tuner):
-    tuner.hear([Outcome(each, 1100.0, 3000.0) for each in tuner.next()])
-    assert 2.0**tuner.gain == pytest.approx(3000.0 / 1100.0)
-    tuner.hear([Outcome(each, 1100.0, 1000.0) for each in tuner.next()])
-    assert 2.0**tuner.gain == pytest.approx(POLICY.kernel.unfair * 1000.0 / 1100.0)
+def heard(tuner, batch, took):
+    tuner.hear([Outcome(each, took.get(each, 1000.0), 1000.0) for each in batch])
+
+
+def test_the_best_are_timed_with_each_batch_anew(tuner):
+    heard(tuner, tuner.next(), {})
+    lucky, good, *others = tuner.next()
+    heard(tuner, [lucky, good, *others], {lucky: 500.0, good: 600.0})
+    assert tuner.best == lucky
+    batch = tuner.next()
+    assert batch[-2:] == [lucky, good]
+    heard(tuner, batch, {good: 600.0})
+    assert tuner.best == good
+    assert tuner.gain == pytest.approx(-math.log2(0.6))
+
+
+def test_what_falls_behind_is_no_progress(tuner):
+    heard(tuner, tuner.next(), {})
+    lucky, *others = tuner.next()
+    heard(tuner, [lucky, *others], {lucky: 500.0})
+    assert tuner._stale == 0
+    batch = tuner.next()
+    heard(tuner, batch, {})
+    assert lucky in batch and tuner._stale == 1

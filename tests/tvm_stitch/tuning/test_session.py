@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -136,35 +136,6 @@ def test_what_another_library_does_not_show_is_no_gain(log, shift):
     running.run(Budget(trials=80))
     (tuner,) = running.tuners
     assert tuner.best == SOFTMAX.default and tuner.gain == 0.0
-
-
-class SlowDefaultCrew(FakeCrew):
-    """Its default takes three times as long in batches of these numbers, and nothing else does."""
-
-    def __init__(self, slow: Container[int]) -> None:
-        super().__init__(lambda _decisions: 1.1 * DEFAULT_NS)
-        self._slow = slow
-
-    def measure(self, decisions: list[Any], pace: Pace | None = None) -> list[Outcome]:
-        slow = len(self.batches) in self._slow
-        found = super().measure(decisions, pace)
-        return [replace(o, default_ns=3.0 * DEFAULT_NS) if slow and o.ns else o for o in found]
-
-
-def test_beside_a_default_that_is_slow_for_a_moment_is_measured_again(log):
-    crew = SlowDefaultCrew({1})
-    session(log, crew).run(Budget(trials=80))
-    _, slow, again, after = [batch for _, batch, _ in crew.batches][:4]
-    assert slow == again != after
-    assert {each.default_ns for each in log.trials() if each.ns} == {DEFAULT_NS}
-
-
-def test_a_default_that_stays_slow_makes_nothing_much_better(log):
-    running = session(log, SlowDefaultCrew(range(1, 999)))
-    running.run(Budget(trials=80))
-    (tuner,) = running.tuners
-    assert 2.0 ** max(tuner._gains.values()) < 1.01 * POLICY.kernel.unfair
-    assert tuner.best == SOFTMAX.default
 
 
 class TimedCrew(FakeCrew):

@@ -10,19 +10,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-import numpy as np
-import tvm
 from tvm import te, tirx, topi
 
-from tir_schedules.backend import Plan, backend, device_of
+from tir_schedules.backend import backend
 from tir_schedules.device import CpuDevice
 from tir_schedules.device.profile import OP_KINDS, Bandwidth, Profile
 from tir_schedules.host import host_name
-from tvm_stitch import api, targets
 
-from ..kernel_model import kernels_module
 from .cpu_kernels import (
     F32,
     LIGHT_OPS,
@@ -43,6 +38,8 @@ from .cpu_kernels import (
     rows_a_page_apart,
     shares,
 )
+from .kernel_call import cpu_device, eager_device, kernel_call, planned
+from .meeting import Meeting
 
 _ROW = 4096  # elements of a row that stays in L1 beside its accumulators
 _ROWS = 256
@@ -61,7 +58,7 @@ def calibrate(threads: int, command: str, told: Callable[[str], None]) -> Profil
     as `compile` does.
     """
     bench = _Bench()
-    device = bench.device(1)
+    device = cpu_device(1)
     counts = sorted({1, *(1 << k for k in range(1, threads.bit_length())), threads})
     told("calls and parallel regions")
     call_ns = bench.call_ns()
@@ -111,10 +108,7 @@ def _sizes(device: CpuDevice) -> dict[str, int]:
 
 class _Bench:
     def __init__(self) -> None:
-        self._generator = np.random.default_rng(0)
-
-    def device(self, threads: int) -> CpuDevice:
-        return device_of(targets.resolve("x86", threads), threads)
+        self._meetings: dict[int, Meeting] = {}
 
     def call_ns(self) -> float:
         """Return the cost of one more kernel: the slope over a chain of kernels of one register."""
@@ -131,11 +125,11 @@ class _Bench:
         """Return what a barrier adds: the slope over kernels of more and fewer phases."""
         few, many = (phases(threads, rounds) for rounds in _PHASES)
         counts = [
-            self._plan(func, self._eager(threads), parallel(True)).barriers for func in (few, many)
+            planned(func, eager_device(threads), parallel(True)).barriers for func in (few, many)
         ]
         alone, together = (
-            self._timed(many, count, change, device=self._eager(count))
-            - self._timed(few, count, change, device=self._eager(count))
+            self._timed(many, count, change, device=eager_device(count))
+            - self._timed(few, count, change, device=eager_device(count))
             for count, change in (
                 (1, parallel(False)),
                 (threads, parallel(True)),
@@ -152,7 +146,7 @@ class _Bench:
 
     def op_ns(self) -> dict[str, float]:
         """Return ns a register for each kind, the cost of an empty body taken off."""
-        registers = _ROWS * _ROW * F32 / self.device(1).vector_bytes
+        registers = _ROWS * _ROW * F32 / cpu_device(1).vector_bytes
         empty = self._rows_ns(lambda x: x, _ROW, _ROWS, 1)
         out = {}
         for kind in OP_KINDS:
@@ -163,7 +157,7 @@ class _Bench:
 
     def fold_ns(self) -> float:
         """Return what a row costs that is as long as its accumulator has lanes."""
-        lanes = self.device(1).vector_bytes
+        lanes = cpu_device(1).vector_bytes
         x = te.placeholder((_ROW // 4, lanes), "float32", "x")
         return self._timed(prim_func(x, topi.sum(x, 1)), 1, parallel(False)) / (_ROW // 4)
 
@@ -180,7 +174,7 @@ class _Bench:
 
     def aliasing_ns(self) -> float:
         """Return what a step of a product with rows a page apart gains by packing them."""
-        device = self.device(1)
+        device = cpu_device(1)
         layout = backend(device).weights
         rows, lanes = layout.rows(device), layout.widest(_ROW, "float32", device)
         func = rows_a_page_apart(rows, lanes)
@@ -217,18 +211,6 @@ class _Bench:
         one, many = (self._timed(func, threads, change, count) for count in (1, _CHAIN))
         return (many - one) / (_CHAIN - 1)
 
-    def _eager(self, threads: int) -> CpuDevice:
-        """Return a device that cuts whatever work there is into tiles and phases."""
-        device = self.device(threads)
-        turns = replace(device.profile.thresholds, cut_regions=1, tile_regions=1)
-        return replace(device, profile=replace(device.profile, thresholds=turns))
-
-    def _plan(self, func: tirx.PrimFunc, device: CpuDevice, change: Change) -> Plan:
-        template = backend(device)
-        kernel = template.read(func)
-        decisions = change(template.default_decisions(kernel, device))
-        return template.plan(kernel, decisions, device)
-
     def _timed(
         self,
         func: tirx.PrimFunc,
@@ -238,23 +220,15 @@ class _Bench:
         device: CpuDevice | None = None,
     ) -> float:
         """Return the median time of `calls` kernels in a row, in ns."""
-        device = device or self.device(threads)
-        plan = self._plan(func, device, change)
-        scheduled = (
-            backend(device)
-            .emit(plan, func)
-            .with_attrs({"tirx.is_scheduled": True, "op_pattern": 8})
+        if threads not in self._meetings:
+            self._meetings[threads] = Meeting.of(threads)
+        return _median_ns(
+            kernel_call(func, device or cpu_device(threads), change, calls),
+            self._meetings[threads].settle,
         )
-        model = api.compile(kernels_module([scheduled], 1, calls), threads=threads)
-        tensors = [tvm.runtime.tensor(array) for array in self._inputs(scheduled)]
-        return _median_ns(lambda: model(*tensors))
-
-    def _inputs(self, func: tirx.PrimFunc) -> list[np.ndarray]:
-        shapes = [_shape(param) for param in func.params[:-1]]
-        return [self._generator.uniform(0.5, 2.0, shape).astype(np.float32) for shape in shapes]
 
 
-def _median_ns(run: Callable[[], object]) -> float:
+def _median_ns(run: Callable[[], object], settle: Callable[[], float]) -> float:
     run()
     start = time.perf_counter_ns()
     run()
@@ -262,15 +236,12 @@ def _median_ns(run: Callable[[], object]) -> float:
     count = max(1, min(1000, int(_ROUND_S * 1e9 / each)))
     rounds = []
     for _ in range(_ROUNDS):
+        settle()
         start = time.perf_counter_ns()
         for _ in range(count):
             run()
         rounds.append((time.perf_counter_ns() - start) / count)
     return statistics.median(rounds)
-
-
-def _shape(param: tirx.Var) -> tuple[int, ...]:
-    return tuple(int(extent) for extent in param.ty.shape)
 
 
 def describe(profile: Profile) -> Sequence[str]:

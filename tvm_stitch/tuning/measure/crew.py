@@ -172,9 +172,10 @@ class Crew:
             order = [0, *numbered]
             self._rng.shuffle(order)
             rounds.append(order)
-        message = {"do": "time", "rounds": rounds, "pace": asdict(self._pace)}
+        usual_ns = self._machine.usual_ns.get(self._threads)
+        message = {"do": "time", "rounds": rounds, "pace": asdict(self._pace), "usual_ns": usual_ns}
         try:
-            told = self._ready(place).ask(message, self._patience.run * (1 + len(numbered)))["ns"]
+            told = self._ready(place).ask(message, self._patience.run * (1 + len(numbered)))
         except Died as death:
             if len(numbered) > 1:
                 return self._timed_apart(place, numbered)
@@ -183,10 +184,11 @@ class Crew:
         finally:
             for child in others:
                 child.resume()
+        self._machine.usual_ns[self._threads] = told["usual_ns"]
         self._ready(place).ask({"do": "drop", "numbers": [*numbered]}, self._patience.run)
+        ns = told["ns"]
         return {
-            each: outcome_of(each, told[str(number)], told["0"])
-            for number, each in numbered.items()
+            each: outcome_of(each, ns[str(number)], ns["0"]) for number, each in numbered.items()
         }
 
     def _timed_apart(self, place: int, numbered: Mapping[int, Any]) -> dict[Any, Outcome]:

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from tvm_stitch.profiling.child import Child
 
@@ -34,7 +34,12 @@ class Worker(Protocol):
 
 
 class Machine(Protocol):
-    """Starts workers that share its CPUs."""
+    """Starts workers that share its CPUs.
+
+    `usual_ns`: what so many threads take to meet, as far as that was seen (Meeting).
+    """
+
+    usual_ns: dict[int, float]
 
     def start(self, name: str) -> Worker: ...
 
@@ -44,6 +49,8 @@ class Machine(Protocol):
 
 class LocalMachine:
     """This one. Workers end with the thread that started them."""
+
+    usual_ns: ClassVar[dict[int, float]] = {}  # of all crews that are here after each other
 
     def __init__(self, module: str | None = None) -> None:
         self._module = module or WORKER

@@ -85,15 +85,10 @@ def worse(one: Outcome, other: Outcome) -> Outcome:
     return least if least.ns is None else replace(least, runs=one.runs + other.runs)
 
 
-def fair(outcomes: Sequence[Outcome], usual_ns: float) -> list[Outcome]:
-    """Return outcomes beside a default that takes no longer than `usual_ns`.
-
-    A default alone may be slow for seconds while its candidates are not, and all would be better.
-    """
-    return [
-        each if each.ns is None else replace(each, default_ns=min(each.default_ns, usual_ns))
-        for each in outcomes
-    ]
+def middle(*three: Outcome) -> Outcome:
+    """Return the outcome of the same decisions that is neither best nor worst, of all runs."""
+    _, found, _ = sorted(three, key=lambda each: each.gain)
+    return replace(found, runs=sum(each.runs for each in three))
 
 
 def outcome_of(decisions: Any, rounds: Sequence[float], default: Sequence[float]) -> Outcome:

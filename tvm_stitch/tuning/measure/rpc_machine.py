@@ -28,6 +28,7 @@ class RpcMachine:
 
     def __init__(self, session: rpc.RPCSession, name: str) -> None:
         self.name = name
+        self.usual_ns: dict[int, float] = {}
         try:
             self._call = session.get_function(CALL)
         except (RuntimeError, AttributeError):

@@ -12,6 +12,7 @@ import numpy as np
 import tvm
 
 from tvm_stitch.profiling.answering import answer
+from tvm_stitch.profiling.calibration.meeting import Meeting
 
 from .builders import BUILDERS, Call
 from .outcome import Pace
@@ -24,6 +25,10 @@ def _done() -> None:
 class Bench:
     """The candidates of one subject, by their numbers; 0 is what the cost model decides."""
 
+    def __init__(self) -> None:
+        self._meetings: dict[int, Meeting] = {}
+        self._meeting = Meeting()
+
     def load(self, message: dict) -> dict:
         """Take a kernel, or a part of a graph: nothing of the one before is left."""
         self._calls: dict[int, Call] = {}
@@ -32,7 +37,10 @@ class Bench:
         arrays = self._builder.arrays(message["seed"])
         home = self._builder.home
         self._sets = [[tvm.runtime.tensor(a, home) for a in arrays] for _ in range(message["sets"])]
-        self._wait = _done if home == tvm.cpu() else home.sync
+        self._wait, threads = (_done, message["threads"]) if home == tvm.cpu() else (home.sync, 1)
+        if threads not in self._meetings:
+            self._meetings[threads] = Meeting.of(threads)
+        self._meeting = self._meetings[threads]
         self._usual: list[np.ndarray] = []
         return {}
 
@@ -54,18 +62,21 @@ class Bench:
     def time(self, message: dict) -> dict:
         """Return ns of a call for each candidate and round, each round in the order that is told.
 
-        Every call takes the next set of buffers. What is slow in a round is not timed again.
+        Every call takes the next set of buffers. What is slow in a round is not timed again. A
+        round begins when threads are as near to each other as usual; what is usual is told on.
         """
+        self._meeting.usual_ns = message["usual_ns"] or math.inf
         found: dict[int, list[float]] = {number: [] for number in message["rounds"][0]}
         pace = Pace(**message["pace"])
         slow: set[int] = set()
         for order in message["rounds"]:
+            self._meeting.settle()
             for number in order:
                 if number not in slow:
                     found[number].append(self._slice(number, pace))
             usual = pace.slow * found[0][-1]
             slow |= {number for number, times in found.items() if times[-1] > usual}
-        return {"ns": found}
+        return {"ns": found, "usual_ns": self._meeting.usual_ns}
 
     def drop(self, message: dict) -> dict:
         """Forget candidates, and unload what was built of them alone."""

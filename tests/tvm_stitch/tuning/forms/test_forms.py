@@ -115,12 +115,12 @@ def test_what_is_faster_in_one_library_alone_is_not_taken(log, path):
     class Crew(FakeCrew):
         def _outcome(self, forms):
             made = super()._outcome(forms)
-            return replace(made, ns=101.0) if forms and len(self.batches) == 3 else made
+            return replace(made, ns=101.0) if forms and len(self.batches) >= 3 else made
 
     crew = Crew({("one", "b"): 10.0})
     session = FormSession(ModelSubject(path, {}, device(2)), ALIKE, log, crew, HERE, 1)
     session.run(None, None)
-    assert len(crew.batches) == 3
+    assert len(crew.batches) == 4
     assert session.taken == () and session.ns == session.default_ns == 100.0
 
 

@@ -26,11 +26,19 @@ class FakeCrew:
 
 
 def test_the_worse_of_two_is_told_in_the_order_asked():
-    crew = FakeCrew(usual=(100.0, 99.0), fast=(50.0, 80.0), lost=(40.0, None))
+    crew = FakeCrew(usual=(100.0, 99.0), fast=(78.5, 80.0), lost=(40.0, None))
     usual, fast, lost = measured_twice(crew, ["usual", "fast", "lost"], PACE)
     assert (usual.ns, fast.ns) == (100.0, 80.0) and lost.error == "it hangs"
     assert fast.runs == 18
     assert crew.batches == [["usual", "fast", "lost"], ["lost", "usual", "fast"]]
+
+
+@pytest.mark.parametrize(("third", "ns"), [(51.0, 51.0), (79.0, 79.0), (90.0, 80.0), (None, 80.0)])
+def test_of_two_that_are_apart_a_third_decides(third, ns):
+    crew = FakeCrew(usual=(100.0, 99.0), fast=(50.0, 80.0, third))
+    usual, fast = measured_twice(crew, ["usual", "fast"], PACE)
+    assert (usual.ns, fast.ns) == (100.0, ns)
+    assert crew.batches[2:] == [["fast"]]
 
 
 @pytest.mark.parametrize(("shown", "taken"), [(100.0, True), (96.0, True), (80.0, False)])

@@ -125,7 +125,8 @@ def test_what_is_slow_in_a_round_is_not_timed_again(monkeypatch):
     bench, calls = Bench(), []
     times = {0: 10.0, 1: 14.0, 2: 16.0}
     monkeypatch.setattr(bench, "_slice", lambda number, _ns: calls.append(number) or times[number])
-    told = bench.time({"rounds": [[1, 2, 0], [0, 2, 1]], "pace": asdict(Pace(slow=1.5))})
+    message = {"rounds": [[1, 2, 0], [0, 2, 1]], "pace": asdict(Pace(slow=1.5)), "usual_ns": None}
+    told = bench.time(message)
     assert told["ns"] == {0: [10.0, 10.0], 1: [14.0, 14.0], 2: [16.0]}
     assert calls == [1, 2, 0, 0, 1]
 
