@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from tvm.target import Target
 
 from tir_schedules.device import Device
 
+from ..profiling.calibration.meeting import POLICY as MEETING
 from .kernel_tuner import CONFIRM, DONE, NEW, KernelTuner
 from .log import Log, Trial
 from .log.fingerprint import device_key
@@ -54,8 +56,11 @@ class Session:
         self._confirming = replace(crew.pace, rounds=SURE, slice_ns=slice_ns)
         self._log, self._crew, self._told = log, crew, told
         self._device, self._seed = device_key(device), seed
-        self.tuners = [KernelTuner(task, target, model, seed, policy.batch) for task in tasks]
+        self._begun = lambda task: KernelTuner(task, target, model, seed, policy.batch)
+        self.tuners = [self._begun(task) for task in tasks]
         self.trials, self.interrupted = 0, False
+        self._made: list[str] = []  # uids of trials
+        self._usual_ns = math.inf  # that threads take to meet
         self._at: KernelTuner | None = None
         self._took: dict[bool, list[float]] = {True: [], False: []}  # confirmations, other batches
 
@@ -80,14 +85,29 @@ class Session:
 
     def _run(self, budget: Budget) -> None:
         end = None if budget.seconds is None else time.monotonic() + budget.seconds
-        for tuner in self.tuners:
-            tuner.recall(self._known(tuner))
-            tuner.suggest(self._likely(tuner))
+        self._recall()
         while (tuner := self._next(budget, end)) is not None:
             self._measure(tuner, tuner.next())
         for tuner in sorted(self.tuners, key=lambda each: -each.ns):
             if (last := tuner.finish()) and (end is None or time.monotonic() < end):
                 self._measure(tuner, last)
+
+    def _recall(self) -> None:
+        for tuner in self.tuners:
+            tuner.recall(self._known(tuner))
+            tuner.suggest(self._likely(tuner))
+
+    def _restart(self) -> None:
+        """Forget all that was timed here: threads were apart, as it turns out."""
+        self._log.remove(self._made)
+        self._made, self._at = [], None
+        self.tuners = [self._begun(tuner.task) for tuner in self.tuners]
+        self._recall()
+
+    def _were_apart(self) -> bool:
+        before, now = self._usual_ns, self._crew.usual_ns
+        self._usual_ns = min(before, now)
+        return bool(self._made) and now * MEETING.apart < before
 
     def _next(self, budget: Budget, end: float | None) -> KernelTuner | None:
         """Return the kernel of which most of the model's time is predicted to be gained."""
@@ -121,10 +141,14 @@ class Session:
             self._at = tuner
         outcomes = self._timed(batch, confirms)
         self._took[confirms].append(time.monotonic() - start)
-        tuner.hear(outcomes)
         self.trials += len(outcomes)
+        if self._were_apart():
+            self._restart()
+            return
+        tuner.hear(outcomes)
         made = [self._trial(tuner, outcome) for outcome in outcomes]
         self._log.append([workload_record(tuner.task.candidates)], [self._device], made)
+        self._made += [each.uid for each in made]
         self._told(self)
 
     def _timed(self, batch: list[Any], confirms: bool) -> list[Outcome]:

@@ -35,7 +35,7 @@ def by_tasks(decisions: Any) -> float:
 class FakeCrew:
     """Says what a function of decisions says; those of `BAD` tasks fail."""
 
-    pace = PACE
+    pace, usual_ns = PACE, 8000.0
 
     def __init__(self, ns: Callable[[Any], float] = by_tasks, jitter: float = 0.0) -> None:
         self._ns, self._jitter, self._rng = ns, jitter, random.Random(0)
@@ -136,6 +136,40 @@ def test_what_another_library_does_not_show_is_no_gain(log, shift):
     running.run(Budget(trials=80))
     (tuner,) = running.tuners
     assert tuner.best == SOFTMAX.default and tuner.gain == 0.0
+
+
+class ApartCrew(FakeCrew):
+    """One whose threads turn out to be nearer from its fourth batch on; none is parallel then."""
+
+    def __init__(self, apart_ns: float) -> None:
+        super().__init__(lambda d: self._ns_apart(d) if self.is_apart else by_tasks(d))
+        self.usual_ns, self.is_apart = apart_ns, True
+
+    def _ns_apart(self, decisions: Any) -> float:
+        return DEFAULT_NS if decisions.tasks == FAST else 400.0
+
+    def measure(self, decisions: list[Any], pace: Pace | None = None) -> list[Outcome]:
+        if len(self.batches) == 3:
+            self.usual_ns, self.is_apart = 8000.0, False
+        return super().measure(decisions, pace)
+
+
+def test_what_was_timed_while_threads_were_apart_is_forgotten(log):
+    crew = ApartCrew(20_000.0)
+    running = session(log, crew)
+    running.run(Budget(trials=10_000))
+    (tuner,) = running.tuners
+    assert tuner.best.tasks == FAST
+    assert 400.0 not in {each.ns for each in log.trials()}
+    *batches, _again = [batch for _, batch, _ in crew.batches[4:]]
+    assert log.counts()["trials"] == sum(map(len, batches))
+
+
+def test_threads_that_are_a_little_nearer_change_nothing(log):
+    crew = ApartCrew(9000.0)
+    running = session(log, crew)
+    running.run(Budget(trials=50))
+    assert log.counts()["trials"] == running.trials
 
 
 class TimedCrew(FakeCrew):

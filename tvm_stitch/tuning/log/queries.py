@@ -6,6 +6,8 @@ runs come before all others: of hundreds that are timed shortly the luckiest lea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import Delete, Select, Table, delete, func, select
 
 from .tables import CHOICES, TRIALS, WORKLOADS
@@ -64,6 +66,10 @@ def prune(keep: int) -> Delete:
     ranked = select(TRIALS.c.uid, place.label("place")).where(_MEASURED).subquery()
     kept = select(ranked.c.uid).where(ranked.c.place <= keep)
     return delete(TRIALS).where(TRIALS.c.uid.not_in(kept))
+
+
+def remove(uids: Sequence[str]) -> Delete:
+    return delete(TRIALS).where(TRIALS.c.uid.in_(uids))
 
 
 def choice(graph: str, device: str) -> Select:

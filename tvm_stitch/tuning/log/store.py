@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -92,6 +92,12 @@ class Log:
             raise ValueError(f"keep is {keep}, not at least 1")
         with self._database.writing() as connection:
             return connection.execute(queries.prune(keep)).rowcount
+
+    def remove(self, uids: Sequence[str]) -> None:
+        """Remove trials by their uids."""
+        with self._database.writing() as connection:
+            for start in range(0, len(uids), _ROWS):
+                connection.execute(queries.remove(uids[start : start + _ROWS]))
 
     def best(self, workload: str, device: str) -> Trial | None:
         """Return the trial of the largest gain; of equal ones the oldest."""

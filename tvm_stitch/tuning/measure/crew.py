@@ -6,6 +6,7 @@ worker takes the place of the old and the others are built again.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -58,6 +59,11 @@ class Crew:
                 child.kill()
         self._pool.shutdown()
         self._machine.close()
+
+    @property
+    def usual_ns(self) -> float:
+        """What the threads take to meet, as far as that was seen (Meeting)."""
+        return self._machine.usual_ns.get(self._threads, math.inf)
 
     def take(self, subject: Subject, seed: int) -> None:
         """Turn to another subject."""

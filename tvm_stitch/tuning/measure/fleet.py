@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ class Fleet:
         self._target, self._threads = target, threads
         self.pace, self._patience = pace, patience
         self.crews: list[Crew] = []
+        self._usual_ns: dict[int, float] = {}
         self._task: tuple[Subject, int] | None = None
 
     def __enter__(self) -> Fleet:
@@ -55,6 +57,11 @@ class Fleet:
         for crew in self.crews:
             crew.close()
         self.crews = []
+
+    @property
+    def usual_ns(self) -> float:
+        """What the threads of one machine take to meet: they are of one kind."""
+        return self._usual_ns.get(self._threads, math.inf)
 
     def take(self, subject: Subject, seed: int) -> None:
         """Turn to another subject. Raises: StitchError if there is no machine."""
@@ -125,5 +132,6 @@ class Fleet:
             machine.check(self._target, self._threads, self._device)
         except Lost:
             return None
+        machine.usual_ns = self._usual_ns
         shared = (self._target, self._threads, self._threads, self.pace, self._patience)
         return Crew(*shared, machine)

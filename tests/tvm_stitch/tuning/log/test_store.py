@@ -50,6 +50,13 @@ def test_of_more_trials_than_are_held_at_once_none_is_lost(log):
     assert list(log.trials()) == trials
 
 
+def test_more_trials_than_are_held_at_once_are_removed(log):
+    trials = [trial(f"{number}", created=float(number)) for number in range(250)]
+    fill(log, *trials)
+    log.remove([each.uid for each in trials[1:]])
+    assert list(log.trials()) == trials[:1]
+
+
 def test_a_batch_is_added_whole_or_not_at_all(log):
     def broken():
         yield trial("a")
