@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tvm.target import Target
@@ -149,6 +150,22 @@ class KernelTuner:
         first = order[: self._policy.confirmed]
         better = (decisions for decisions in first if self._gains[decisions] > 0.0)
         return [*dict.fromkeys((self._candidates.default, *better))]
+
+    def pooled(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Return what was confirmed with the gains of all libraries that it was timed in.
+
+        Those that the confirmation itself shows no gain of, and those that were timed in a few
+        alone, keep what it shows.
+        """
+        shown = above_noise(outcomes, self._candidates.default, self._policy.better)
+        return [self._pooled(each) if each.decisions in shown else each for each in outcomes]
+
+    def _pooled(self, outcome: Outcome) -> Outcome:
+        seen = self._seen.get(outcome.decisions, ())
+        if len(seen) < self._policy.pooled or outcome.decisions == self._candidates.default:
+            return outcome
+        gain = statistics.median([*seen, outcome.log_gain])
+        return replace(outcome, ns=outcome.default_ns * 2.0**-gain)
 
     def hear(self, outcomes: Sequence[Outcome]) -> None:
         """Learn what decisions took."""

@@ -19,7 +19,8 @@ class KernelPolicy:
     descends; `patient`: until the descent ends, which sees most knobs of the best in as many.
     `again`: the best so far that are timed with each batch anew, for the luckiest leads.
     `hope`: what a kernel may gain that nothing is known of.
-    `confirmed`: the best that are timed once more. `walked`: of a batch, found on a walk by the
+    `confirmed`: the best that are timed once more; `pooled`: batches that one was timed in before,
+    from which on the gains of these count as well. `walked`: of a batch, found on a walk by the
     model of so many `steps`.
     """
 
@@ -29,6 +30,7 @@ class KernelPolicy:
     again: int = 2
     hope: float = math.log2(1.1)
     confirmed: int = 3
+    pooled: int = 3
     walked: int = 8
     steps: int = 4
 

@@ -100,7 +100,7 @@ class Session:
     def _restart(self) -> None:
         """Forget all that was timed here: threads were apart, as it turns out."""
         self._log.remove(self._made)
-        self._made, self._at = [], None
+        self._made, self._at, self.trials = [], None, 0
         self.tuners = [self._begun(tuner.task) for tuner in self.tuners]
         self._recall()
 
@@ -139,7 +139,7 @@ class Session:
         if self._at is not tuner:
             self._crew.take(KernelSubject(tuner.task.candidates), self._seed)
             self._at = tuner
-        outcomes = self._timed(batch, confirms)
+        outcomes = self._timed(tuner, batch, confirms)
         self._took[confirms].append(time.monotonic() - start)
         self.trials += len(outcomes)
         if self._were_apart():
@@ -151,9 +151,9 @@ class Session:
         self._made += [each.uid for each in made]
         self._told(self)
 
-    def _timed(self, batch: list[Any], confirms: bool) -> list[Outcome]:
+    def _timed(self, tuner: KernelTuner, batch: list[Any], confirms: bool) -> list[Outcome]:
         if confirms:
-            return measured_twice(self._crew, batch, self._confirming)
+            return tuner.pooled(measured_twice(self._crew, batch, self._confirming))
         return self._crew.measure(batch)
 
     def _trial(self, tuner: KernelTuner, outcome: Outcome) -> Trial:

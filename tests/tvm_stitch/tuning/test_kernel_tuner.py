@@ -70,3 +70,27 @@ def test_what_falls_behind_is_no_progress(tuner):
     batch = tuner.next()
     heard(tuner, batch, {})
     assert lucky in batch and tuner._stale == 1
+
+
+def test_of_two_that_are_confirmed_all_libraries_decide(tuner):
+    heard(tuner, tuner.next(), {})
+    good, fair, *others = tuner.next()
+    took = {good: 500.0, fair: 600.0}
+    heard(tuner, [good, fair, *others], took)
+    heard(tuner, tuner.next(), took)
+    heard(tuner, tuner.next(), took)
+    default = tuner._candidates.default
+    unlucky = [Outcome(default, 1000.0, 1000.0), Outcome(good, 700.0, 1000.0)]
+    pooled = tuner.pooled(
+        [*unlucky, Outcome(fair, 610.0, 1000.0), Outcome(others[0], 800.0, 1000.0)]
+    )
+    assert [each.ns for each in pooled] == pytest.approx([1000.0, 500.0, 600.0, 800.0])
+
+
+def test_what_the_confirmation_shows_no_gain_of_has_none(tuner):
+    heard(tuner, tuner.next(), {})
+    good, *others = tuner.next()
+    for batch in ([good, *others], [good], [good]):
+        heard(tuner, batch, {good: 500.0})
+    shown = [Outcome(tuner._candidates.default, 1000.0, 1000.0), Outcome(good, 1005.0, 1000.0)]
+    assert tuner.pooled(shown) == shown
