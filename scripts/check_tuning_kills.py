@@ -14,18 +14,28 @@ import json
 import random
 import signal
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx
-from bench_tuning import kernels
+from bench_foreign_profile import LIBRARIES
+from bench_reuse import decided_by
+from bench_tuning import FRESH, PROCESSES, kernels
 from git_state import described_commit
 
+from tvm_stitch.build import Request
 from tvm_stitch.tuning.log import Log
+from tvm_stitch.tuning.log.fingerprint import device_key
+from tvm_stitch.tuning.measure.crew import Crew
+from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.policy import POLICY
+from tvm_stitch.tuning.tasks import tasks_of
 
 ROOT = Path(__file__).resolve().parents[1]
 # Says how many trials of kernels it has put into the log, once they are there.
@@ -61,8 +71,7 @@ def main() -> int:
                 wrong.append(f"kill {number}: {integrity}")
             if not before + told <= after <= before + told + POLICY.session.batch:
                 wrong.append(f"kill {number}: {after} trials of {before} and {told}")
-        resumed = _gain(model, log, args)
-        whole = _gain(model, Path(folder) / "whole.db", args)
+        resumed, whole = _gains(model, (log, Path(folder) / "whole.db"), args)
     if resumed < args.as_good * whole:
         wrong.append(f"resumed: {resumed:.3f} times as fast, in one run {whole:.3f}")
     record = {"command": " ".join(["python scripts/check_tuning_kills.py", *sys.argv[1:]])}
@@ -98,7 +107,7 @@ def _killed(model: Path, log: Path, seed: int, seconds: float) -> tuple[int, boo
         tuner.send_signal(signal.SIGKILL)
         told += tuner.stdout.readlines()
     counts = [int(line.split()[1]) for line in told if line.startswith("trials ")]
-    return max(counts, default=0), lived
+    return (counts or [0])[-1], lived  # a session that begins anew counts from 0
 
 
 def _count(log: Path) -> int:
@@ -113,13 +122,23 @@ def _integrity(log: Path) -> str:
         return connection.execute("PRAGMA integrity_check").fetchone()[0]
 
 
-def _gain(model: Path, log: Path, args: argparse.Namespace) -> float:
-    """Return the gain of the best trial once a tuner has ended by itself."""
-    subprocess.run(_command(model, log, args.trials, args.seed), check=True, capture_output=True)
-    with Log.open(log) as opened:
-        (workload,), (device,) = opened.workloads(), opened.devices()
-        best = opened.best(workload.key, device.key)
-        return max(1.0, best.default_ns / best.ns)
+def _gains(model: Path, logs: Sequence[Path], args: argparse.Namespace) -> list[float]:
+    """Return the gains of what logs decide once a tuner has ended by itself, timed side by side."""
+    found = tasks_of(Request(str(model), threads=2))
+    made, key, decided = found.tasks[0].candidates, device_key(found.device).key, []
+    for log in logs:
+        command = _command(model, log, args.trials, args.seed)
+        subprocess.run(command, check=True, capture_output=True)
+        with Log.open(log) as opened:
+            decided.append(decided_by(opened, made, key))
+    gains: dict[Any, list[float]] = {each: [] for each in decided}
+    for number in range(PROCESSES):
+        with Crew(found.target, 2, 1) as crew:
+            crew.take(KernelSubject(made), args.seed + 1 + number)
+            for _ in range(LIBRARIES):
+                for outcome in crew.measure([*gains], FRESH):
+                    gains[outcome.decisions].append(outcome.gain)
+    return [statistics.median(gains[each]) for each in decided]
 
 
 def _arguments() -> argparse.Namespace:

@@ -97,17 +97,23 @@ class Session:
             tuner.recall(self._known(tuner))
             tuner.suggest(self._likely(tuner))
 
-    def _restart(self) -> None:
-        """Forget all that was timed here: threads were apart, as it turns out."""
-        self._log.remove(self._made)
-        self._made, self._at, self.trials = [], None, 0
+    def _restart(self, were_apart: bool) -> None:
+        """Begin anew: threads were apart all the time, as it turns out, or are from now on."""
+        if were_apart:
+            self._log.remove(self._made)
+            self.trials = 0
+        self._made, self._at = [], None
         self.tuners = [self._begun(tuner.task) for tuner in self.tuners]
-        self._recall()
+        if were_apart:
+            self._recall()
 
-    def _were_apart(self) -> bool:
+    def _moved(self) -> float:
+        """Return how many times as long threads take to meet as when they last moved."""
         before, now = self._usual_ns, self._crew.usual_ns
-        self._usual_ns = min(before, now)
-        return bool(self._made) and now * MEETING.apart < before
+        times = now / before if self._made else 1.0
+        if not 1.0 / MEETING.apart < times < MEETING.apart or not self._made:
+            self._usual_ns = now
+        return times
 
     def _next(self, budget: Budget, end: float | None) -> KernelTuner | None:
         """Return the kernel of which most of the model's time is predicted to be gained."""
@@ -142,8 +148,9 @@ class Session:
         outcomes = self._timed(tuner, batch, confirms)
         self._took[confirms].append(time.monotonic() - start)
         self.trials += len(outcomes)
-        if self._were_apart():
-            self._restart()
+        if not 1.0 / MEETING.apart < (times := self._moved()) < MEETING.apart:
+            self._restart(were_apart=times < 1.0)
+            self._told(self)
             return
         tuner.hear(outcomes)
         made = [self._trial(tuner, outcome) for outcome in outcomes]

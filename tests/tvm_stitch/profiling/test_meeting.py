@@ -80,4 +80,5 @@ def test_threads_of_this_machine_meet():
 
 
 def test_one_thread_meets_no_other():
-    assert Meeting.of(1).settle() == 0.0
+    made = Meeting.of(1)
+    assert made.settle() == 0.0 and made.usual_ns == 1.0

@@ -139,23 +139,23 @@ def test_what_another_library_does_not_show_is_no_gain(log, shift):
 
 
 class ApartCrew(FakeCrew):
-    """One whose threads turn out to be nearer from its fourth batch on; none is parallel then."""
+    """One whose threads take as long to meet as is told, from its fourth batch on another time."""
 
-    def __init__(self, apart_ns: float) -> None:
-        super().__init__(lambda d: self._ns_apart(d) if self.is_apart else by_tasks(d))
-        self.usual_ns, self.is_apart = apart_ns, True
+    def __init__(self, *usual_ns: float) -> None:
+        super().__init__(lambda d: self._ns_apart(d) if self.usual_ns > 8000.0 else by_tasks(d))
+        self.usual_ns, self._then_ns = usual_ns
 
     def _ns_apart(self, decisions: Any) -> float:
         return DEFAULT_NS if decisions.tasks == FAST else 400.0
 
     def measure(self, decisions: list[Any], pace: Pace | None = None) -> list[Outcome]:
         if len(self.batches) == 3:
-            self.usual_ns, self.is_apart = 8000.0, False
+            self.usual_ns = self._then_ns
         return super().measure(decisions, pace)
 
 
 def test_what_was_timed_while_threads_were_apart_is_forgotten(log):
-    crew = ApartCrew(20_000.0)
+    crew = ApartCrew(20_000.0, 8000.0)
     running = session(log, crew)
     running.run(Budget(trials=10_000))
     (tuner,) = running.tuners
@@ -165,8 +165,17 @@ def test_what_was_timed_while_threads_were_apart_is_forgotten(log):
     assert log.counts()["trials"] == running.trials == sum(map(len, batches))
 
 
+def test_what_was_timed_before_threads_went_apart_is_of_another_machine(log):
+    crew = ApartCrew(8000.0, 20_000.0)
+    running = session(log, crew)
+    running.run(Budget(trials=10_000))
+    (tuner,) = running.tuners
+    assert tuner.best.tasks != FAST
+    assert log.counts()["trials"] > sum(len(batch) for _, batch, _ in crew.batches[4:-1])
+
+
 def test_threads_that_are_a_little_nearer_change_nothing(log):
-    crew = ApartCrew(9000.0)
+    crew = ApartCrew(9000.0, 8000.0)
     running = session(log, crew)
     running.run(Budget(trials=50))
     assert log.counts()["trials"] == running.trials

@@ -24,7 +24,7 @@ class MeetingPolicy:
 
     apart: float = 1.5
     busy: float = 6.0
-    wait_s: float = 10.0
+    wait_s: float = 60.0
     pause_s: float = 0.05
     samples: int = 20
     calls: int = 5
@@ -35,7 +35,7 @@ POLICY = MeetingPolicy()
 
 
 class Meeting:
-    """Waits until threads are as near to each other as they usually are.
+    """Waits until threads are as near to each other as they usually are, a minute at most.
 
     `usual_ns`: what the barriers of a kernel take then, the least that was seen.
     """
@@ -56,8 +56,11 @@ class Meeting:
 
     def settle(self) -> float:
         """Return how long it waited, in seconds; what stays apart for longer is usual from then."""
+        if self._call is None:  # one thread meets no other
+            self.usual_ns = 1.0
+            return 0.0
         start = time.monotonic()
-        while self._call is not None:
+        while True:
             now, waited = self._ns(), time.monotonic() - start
             self.usual_ns = min(self.usual_ns, now)
             times = now / self.usual_ns
@@ -67,7 +70,6 @@ class Meeting:
                 self.usual_ns = now
                 return waited
             time.sleep(self._policy.pause_s)
-        return 0.0
 
     def _ns(self) -> float:
         """Return the least of some samples: a thread that is held up makes one late, not all."""

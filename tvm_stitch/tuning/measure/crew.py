@@ -15,6 +15,7 @@ from typing import Any
 
 from tvm.target import Target
 
+from tvm_stitch.profiling.calibration.meeting import POLICY as MEETING
 from tvm_stitch.profiling.child import Died
 
 from .machine import LocalMachine, Machine, Worker
@@ -181,7 +182,8 @@ class Crew:
         usual_ns = self._machine.usual_ns.get(self._threads)
         message = {"do": "time", "rounds": rounds, "pace": asdict(self._pace), "usual_ns": usual_ns}
         try:
-            told = self._ready(place).ask(message, self._patience.run * (1 + len(numbered)))
+            patience = self._patience.run * (1 + len(numbered)) + MEETING.wait_s
+            told = self._ready(place).ask(message, patience)
         except Died as death:
             if len(numbered) > 1:
                 return self._timed_apart(place, numbered)
