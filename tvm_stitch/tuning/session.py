@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,7 +59,7 @@ class Session:
         self._begun = lambda task: KernelTuner(task, target, model, seed, policy.batch)
         self.tuners = [self._begun(task) for task in tasks]
         self.trials, self.interrupted = 0, False
-        self._made: list[str] = []  # uids of trials
+        self._made: dict[KernelTuner, list[str]] = {}  # uids of trials since threads moved
         self._usual_ns = math.inf  # that threads take to meet
         self._at: KernelTuner | None = None
         self._took: dict[bool, list[float]] = {True: [], False: []}  # confirmations, other batches
@@ -85,27 +85,34 @@ class Session:
 
     def _run(self, budget: Budget) -> None:
         end = None if budget.seconds is None else time.monotonic() + budget.seconds
-        self._recall()
+        self._recall(self.tuners)
         while (tuner := self._next(budget, end)) is not None:
             self._measure(tuner, tuner.next())
         for tuner in sorted(self.tuners, key=lambda each: -each.ns):
             if (last := tuner.finish()) and (end is None or time.monotonic() < end):
                 self._measure(tuner, last)
 
-    def _recall(self) -> None:
-        for tuner in self.tuners:
+    def _recall(self, tuners: Iterable[KernelTuner]) -> None:
+        for tuner in tuners:
             tuner.recall(self._known(tuner))
             tuner.suggest(self._likely(tuner))
 
     def _restart(self, were_apart: bool) -> None:
-        """Begin anew: threads were apart all the time, as it turns out, or are from now on."""
+        """Begin anew: threads were apart since they moved, or are from now on.
+
+        What was confirmed before they are stays so; of the log what was timed while they were goes.
+        """
         if were_apart:
-            self._log.remove(self._made)
-            self.trials = 0
-        self._made, self._at = [], None
-        self.tuners = [self._begun(tuner.task) for tuner in self.tuners]
+            void = [each for each in self.tuners if each in self._made]
+            self.trials -= sum(map(len, self._made.values()))
+            self._log.remove([uid for uids in self._made.values() for uid in uids])
+        else:
+            void = [each for each in self.tuners if each.stage != DONE]
+        new = {each: self._begun(each.task) for each in void}
+        self.tuners = [new.get(each, each) for each in self.tuners]
+        self._made, self._at = {}, None
         if were_apart:
-            self._recall()
+            self._recall(new.values())
 
     def _moved(self) -> float:
         """Return how many times as long threads take to meet as when they last moved."""
@@ -147,15 +154,15 @@ class Session:
             self._at = tuner
         outcomes = self._timed(tuner, batch, confirms)
         self._took[confirms].append(time.monotonic() - start)
-        self.trials += len(outcomes)
         if not 1.0 / MEETING.apart < (times := self._moved()) < MEETING.apart:
             self._restart(were_apart=times < 1.0)
             self._told(self)
             return
+        self.trials += len(outcomes)
         tuner.hear(outcomes)
         made = [self._trial(tuner, outcome) for outcome in outcomes]
         self._log.append([workload_record(tuner.task.candidates)], [self._device], made)
-        self._made += [each.uid for each in made]
+        self._made.setdefault(tuner, []).extend(each.uid for each in made)
         self._told(self)
 
     def _timed(self, tuner: KernelTuner, batch: list[Any], confirms: bool) -> list[Outcome]:

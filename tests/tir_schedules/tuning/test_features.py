@@ -44,6 +44,18 @@ def test_what_is_decided_shows():
     assert serial["predicted"] != parallel["predicted"]
 
 
+def test_it_shows_of_which_nest_something_was_decided():
+    made = Candidates.of(KERNELS["softmax"](), device())
+    usual = features(made.plan(made.default), device())
+    changed = []
+    for nest in (0, 2):
+        path = f"phases.0.nests.{nest}.lanes"
+        told = features(made.plan(with_knob(made.default, path, 8)), device())
+        changed.append({name for name in told if told[name] != usual[name] and " lanes" in name})
+    first, last = changed
+    assert first and last and not (first & last) - {"mean lanes"}
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_those_of_gpus_are_finite_and_tell_most_plans_apart(name):
     made, rng = Candidates.of(KERNELS[name](), H200), random.Random(1)

@@ -141,6 +141,8 @@ def test_what_another_library_does_not_show_is_no_gain(log, shift):
 class ApartCrew(FakeCrew):
     """One whose threads take as long to meet as is told, from its fourth batch on another time."""
 
+    moves_at = 3
+
     def __init__(self, *usual_ns: float) -> None:
         super().__init__(lambda d: self._ns_apart(d) if self.usual_ns > 8000.0 else by_tasks(d))
         self.usual_ns, self._then_ns = usual_ns
@@ -149,7 +151,7 @@ class ApartCrew(FakeCrew):
         return DEFAULT_NS if decisions.tasks == FAST else 400.0
 
     def measure(self, decisions: list[Any], pace: Pace | None = None) -> list[Outcome]:
-        if len(self.batches) == 3:
+        if len(self.batches) == self.moves_at:
             self.usual_ns = self._then_ns
         return super().measure(decisions, pace)
 
@@ -172,6 +174,25 @@ def test_what_was_timed_before_threads_went_apart_is_of_another_machine(log):
     (tuner,) = running.tuners
     assert tuner.best.tasks != FAST
     assert log.counts()["trials"] > sum(len(batch) for _, batch, _ in crew.batches[4:-1])
+
+
+def test_what_was_confirmed_before_threads_went_apart_stays(log):
+    crew = ApartCrew(8000.0, 20_000.0)
+    crew.moves_at = 1000
+    other = Task(Candidates.of(product(), device()), "product", 1)
+    running = session(log, crew, Task(SOFTMAX, "softmax", 90), other)
+    first, _ = running.tuners
+    hear = first.hear
+
+    def heard(outcomes):
+        hear(outcomes)
+        if first.stage == DONE:
+            crew.moves_at = len(crew.batches)
+
+    first.hear = heard
+    running.run(Budget(trials=10_000))
+    assert running.tuners[0] is first and first.best.tasks == FAST
+    assert crew.usual_ns == 20_000.0
 
 
 def test_threads_that_are_a_little_nearer_change_nothing(log):

@@ -1,7 +1,8 @@
 """A plan in numbers: what a model learns from that predicts how long it takes.
 
-The kernel's summary, the evaluator's terms, and what was decided, most of it for the nest that
-visits most points. Sizes are in powers of two. A number that does not apply is left out.
+The kernel's summary, the evaluator's terms, and what was decided: of the nest that visits most
+points, of the last few that reduce and of the last few that do not. Sizes are in powers of two. A
+number that does not apply is left out.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ..plan.kernel_plan import LoopNest, Phase, Plan
 from ..plan.streaming_attention import StreamingAttention
 
 _LEVELS = ("L1", "L2", "L3", "memory")
+_OF_ROLE = 3  # nests
 Feature = Iterator[tuple[str, float]]
 
 
@@ -30,6 +32,7 @@ def features(plan: Plan, device: CpuDevice) -> dict[str, float]:
     if nests:
         found += _of_heaviest(*max(nests, key=lambda each: _points(each[1])), plan)
         found += _of_nests([nest for _, nest in nests])
+        found += _of_roles(nests)
     return dict(found)
 
 
@@ -148,6 +151,35 @@ def _of_nests(nests: list[LoopNest]) -> Feature:
     yield "fetches of the next tile", sum(len(nest.next_tile) for nest in nests)
     yield "nests that shuffle", sum(nest.shuffles for nest in nests)
     yield "nests with reciprocals", sum(nest.reciprocals for nest in nests)
+
+
+def _of_roles(nests: list[tuple[Phase, LoopNest]]) -> Feature:
+    """Yield what was decided of the last few nests that reduce, and of the last few that do not.
+
+    What suits the sum of one kernel or the pass that stores its rows suits another's.
+    """
+    roles: dict[str, list[tuple[Phase, LoopNest]]] = {"sum": [], "pass": []}
+    for phase, nest in nests:
+        if nest.dims:
+            reduces = any(node.stage.reduced for node in nest.nodes)
+            roles["sum" if reduces else "pass"].append((phase, nest))
+    for role, found in roles.items():
+        for number, (phase, nest) in enumerate(found[: -_OF_ROLE - 1 : -1]):
+            for name, value in _of_nest(phase, nest):
+                yield f"{role} {number} {name}", value
+
+
+def _of_nest(phase: Phase, nest: LoopNest) -> Feature:
+    yield "lanes", _log(nest.lanes)
+    yield "rows", nest.rows
+    yield "strip level", nest.strip_level
+    yield "fetches", len(nest.fetches)
+    yield "fetches of the next tile", len(nest.next_tile)
+    yield "reciprocals", nest.reciprocals
+    yield "shuffles", nest.shuffles
+    yield "last extent", _log(phase.inner_extent(nest.dims[-1]))
+    yield "reads", sum(len(node.reads) for node in nest.nodes)
+    yield "expensive operations", sum(node.stage.expensive for node in nest.nodes)
 
 
 def _points(nest: LoopNest) -> int:

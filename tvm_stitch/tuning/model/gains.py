@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ import xgboost
 
 from . import booster_file
 from .learning_policy import POLICY
-from .rows import PREDICTED, Row, is_difference
+from .rows import PREDICTED, Row, value_of
 
 _WORST = -2.0  # what is four times as slow as the default need not be told from what is ten times
 _SETTINGS = {
@@ -41,6 +41,7 @@ def gain_of(ns: float, default_ns: float) -> float:
 class GainModel:
     """A sum of trees over the features of rows, by their names; None predicts as the evaluator.
 
+    `own`: trees for what the others leave of the rows of one kernel, by all features of these.
     `error`: what gains of kernels that it was not shown are off by, the root of the mean square in
     powers of two, infinite if that was not tried. `of`: the state of the log that it is made of.
     """
@@ -48,13 +49,16 @@ class GainModel:
     booster: xgboost.Booster | None = None
     error: float = math.inf
     of: str = ""
+    own: xgboost.Booster | None = None
 
     @classmethod
-    def fitted(cls, rows: Sequence[Row], gains: Sequence[float], seed: int) -> GainModel:
+    def fitted(
+        cls, rows: Sequence[Row], gains: Sequence[float], seed: int, rounds: int = POLICY.rounds
+    ) -> GainModel:
         """Return a model of rows and their gains."""
         names = sorted({name for row in rows for name in row})
         data = _data(rows, names, gains)
-        return cls(xgboost.train({**_SETTINGS, "seed": seed}, data, POLICY.rounds))
+        return cls(xgboost.train({**_SETTINGS, "seed": seed}, data, rounds))
 
     @classmethod
     def load(cls, path: Path) -> GainModel:
@@ -69,15 +73,18 @@ class GainModel:
         """Return the model with trees more, for what it leaves of rows of one kernel."""
         if self.booster is None:
             return self.fitted(rows, gains, seed)
-        data = _data(rows, self.booster.feature_names, gains)
-        settings = {**_SETTINGS, "seed": seed}
-        return GainModel(xgboost.train(settings, data, POLICY.more_rounds, xgb_model=self.booster))
+        left = np.asarray(gains) - self.predict(rows)
+        own = GainModel.fitted(rows, left, seed, POLICY.more_rounds).booster
+        return replace(self, own=own)
 
     def predict(self, rows: Sequence[Row]) -> np.ndarray:
         """Return the gain of each row."""
         if self.booster is None:
             return np.array([-row.get(PREDICTED, 0.0) for row in rows])
-        return self.booster.predict(_data(rows, self.booster.feature_names))
+        found = self.booster.predict(_data(rows, self.booster.feature_names))
+        if self.own is None:
+            return found
+        return found + self.own.predict(_data(rows, self.own.feature_names))
 
     def importances(self) -> dict[str, float]:
         """Return how much each feature that is used explains, the shares of all, largest first."""
@@ -111,8 +118,6 @@ def rank_accuracy(
 def _data(
     rows: Sequence[Row], names: Sequence[str], gains: Sequence[float] | None = None
 ) -> xgboost.DMatrix:
-    missing = [0.0 if is_difference(name) else math.nan for name in names]
-    table = np.array(
-        [[row.get(n, m) for n, m in zip(names, missing, strict=True)] for row in rows], np.float32
-    ).reshape(len(rows), len(names))
+    table = np.array([[value_of(row, name) for name in names] for row in rows], np.float32)
+    table = table.reshape(len(rows), len(names))
     return xgboost.DMatrix(table, gains, feature_names=list(names), nthread=1)

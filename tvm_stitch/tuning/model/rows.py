@@ -39,6 +39,11 @@ def from_json(text: str) -> dict[str, float]:
     return {name: float(value) for name, value in row.items()}
 
 
-def is_difference(name: str) -> bool:
-    """Return whether a feature is a difference from the default: 0 where it is not there."""
-    return name.endswith(_LESS)
+def value_of(row: Row, name: str) -> float:
+    """Return a feature, NaN where it does not apply or was not told of yet.
+
+    A difference from the default is left out of a row where it is 0.
+    """
+    if name.endswith(_LESS) and name.removesuffix(_LESS) in row:
+        return row.get(name, 0.0)
+    return row.get(name, math.nan)

@@ -11,7 +11,7 @@ import pytest
 from tvm_stitch.errors import StitchError
 from tvm_stitch.tuning.model import rows
 from tvm_stitch.tuning.model.gains import GainModel, gain_of, rank_accuracy
-from tvm_stitch.tuning.model.rows import PREDICTED, row_of
+from tvm_stitch.tuning.model.rows import PREDICTED, row_of, value_of
 
 
 def samples(count: int, seed: int) -> tuple[list[dict[str, float]], list[float]]:
@@ -48,6 +48,21 @@ def test_trees_more_learn_what_one_kernel_has_of_its_own(model):
     refined = model.refined(made, own, seed=0)
     before, after = (np.abs(each.predict(made) - own).mean() for each in (model, refined))
     assert after < before / 3
+
+
+def test_of_one_kernel_features_are_learned_that_others_have_not(model):
+    made, gains = samples(60, seed=3)
+    told = [row | {"its own": float(number % 2)} for number, row in enumerate(made)]
+    own = [gain + number % 2 for number, gain in enumerate(gains)]
+    refined = model.refined(told, own, seed=0)
+    before, after = (np.abs(each.predict(told) - own).mean() for each in (model, refined))
+    assert after < before / 3
+
+
+def test_what_a_row_was_not_told_of_is_no_difference_of_0():
+    row = row_of({"lanes": 4.0, "tasks": 1.0}, {"lanes": 4.0, "tasks": 0.0})
+    values = [value_of(row, f"{name} less the default's") for name in ("lanes", "tasks", "rows")]
+    assert values[:2] == [0.0, 1.0] and math.isnan(values[2])
 
 
 def test_a_model_survives_its_file(model, tmp_path):
