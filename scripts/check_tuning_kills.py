@@ -69,7 +69,8 @@ def main() -> int:
             print(f"{which}: {before} trials, {told} told of, {after} now", flush=True)
             if (integrity := _integrity(log)) != "ok":
                 wrong.append(f"kill {number}: {integrity}")
-            if not before + told <= after <= before + told + POLICY.session.batch:
+            batch = POLICY.session.batch + POLICY.kernel.again
+            if not before + told <= after <= before + told + batch:
                 wrong.append(f"kill {number}: {after} trials of {before} and {told}")
         resumed, whole = _gains(model, (log, Path(folder) / "whole.db"), args)
     if resumed < args.as_good * whole:

@@ -127,11 +127,13 @@ class KernelTuner:
     def _next(self) -> list[Any]:
         if self.stage == NEW:
             self.stage = SEARCH
-            if found := self._untried([*self._search.defaults(), *self._likely, *self._uphill()]):
+            first = (*self._search.defaults(), *self._likely, *self._uphill(self._policy.first))
+            if found := self._untried(first):
                 return found
         if self.stage == SEARCH:
             if self._is_fresh:
-                found = self._untried([*self._uphill(), *self._search.propose()])
+                walked = self._uphill(self._policy.walked)
+                found = self._untried([*walked, *self._search.propose()])
                 if found:
                     return found
             self.stage, self._stale = DESCENT, 0
@@ -195,8 +197,8 @@ class KernelTuner:
             rows = [self.row(decisions) for decisions in self._gains]
             self._model = self._base.refined(rows, [*self._gains.values()], self._seed)
 
-    def _uphill(self) -> list[Any]:
-        """Return what the model says is best of all that it sees on a walk from the best."""
+    def _uphill(self, count: int) -> list[Any]:
+        """Return so many of what the model says is best of all that it sees on a walk from the best."""
         if self._model.booster is None:  # the evaluator has decided the default
             return []
         at = self.best
@@ -209,7 +211,7 @@ class KernelTuner:
             if seen.get(at, score) <= score:
                 break
             score = seen[at]
-        return sorted(seen, key=seen.__getitem__, reverse=True)[: self._policy.walked]
+        return sorted(seen, key=seen.__getitem__, reverse=True)[:count]
 
     def _downhill(self) -> list[Any]:
         """Return what differs from the best in one knob, what is predicted best first."""

@@ -21,7 +21,8 @@ class KernelPolicy:
     `hope`: what a kernel may gain that nothing is known of.
     `confirmed`: the best that are timed once more; `pooled`: batches that one was timed in before,
     from which on the gains of these count as well. `walked`: of a batch, found on a walk by the
-    model of so many `steps`.
+    model of so many `steps`; `first`: of the first batch, where a model of other kernels is all
+    that is known.
     """
 
     better: float = math.log2(1.01)
@@ -32,7 +33,8 @@ class KernelPolicy:
     confirmed: int = 3
     pooled: int = 3
     walked: int = 8
-    steps: int = 4
+    first: int = 14
+    steps: int = 6
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def test_a_warm_model_is_followed_for_several_knobs_at_once(tuner):
     tuner._model = GainModel(booster=object())
     first = tuner.next()
     assert max(tuner._scores(first)) == tuner.most
-    assert len(first) <= len(tuner._search.defaults()) + POLICY.kernel.walked + 2
+    assert len(first) <= len(tuner._search.defaults()) + POLICY.kernel.first + 2
 
 
 def test_without_a_model_the_defaults_come_first(tuner):
