@@ -198,7 +198,7 @@ class KernelTuner:
             self._model = self._base.refined(rows, [*self._gains.values()], self._seed)
 
     def _uphill(self, count: int) -> list[Any]:
-        """Return so many of what the model says is best of all that it sees on a walk from the best."""
+        """Return the best of what a walk from the best sees, by what the model says."""
         if self._model.booster is None:  # the evaluator has decided the default
             return []
         at = self.best
