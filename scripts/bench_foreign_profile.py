@@ -42,7 +42,7 @@ from tvm_stitch.tuning.tasks import Tasks, tasks_of
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "tir_schedules/device/profile/defaults"
 SLOWEST = 0.97  # of the own profile's time over the foreign one's
-LIBRARIES = 3  # of each process: where code lies makes 12 % of a kernel in one of some 16
+LIBRARIES = 3  # of each process: where code lies makes much of a kernel in a few
 
 
 def main() -> int:

@@ -174,7 +174,7 @@ def _steady_row(name: str, model, crew: Remembering, *others: Any) -> dict:
     while True:
         before = crew.usual_ns
         row = _row(name, model, crew, *others)
-        if 1.0 / MEETING.apart < crew.usual_ns / before < MEETING.apart:
+        if not MEETING.is_moved(crew.usual_ns, before):
             return row
 
 

@@ -17,12 +17,11 @@ class KernelPolicy:
 
     `better`: a gain that is no noise. `stale`: batches without a better one, until the search
     descends; `patient`: until the descent ends, which sees most knobs of the best in as many.
-    `again`: the best so far that are timed with each batch anew, for the luckiest leads.
-    `hope`: what a kernel may gain that nothing is known of.
-    `confirmed`: the best that are timed once more; `pooled`: batches that one was timed in before,
-    from which on the gains of these count as well. `walked`: of a batch, found on a walk by the
-    model of so many `steps`; `first`: of the first batch, where a model of other kernels is all
-    that is known.
+    `again`: the best so far that are timed with each batch anew, for the luckiest leads. `hope`:
+    what a kernel may gain that nothing is known of. `confirmed`: the best that are timed once more;
+    `pooled`: batches that one was timed in before, from which on the gains of these count as well.
+    `walked`: of a batch, found on a walk by the model of so many `steps`; `first`: of the first
+    batch, where a model of other kernels is all that is known.
     """
 
     better: float = math.log2(1.01)

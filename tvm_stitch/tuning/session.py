@@ -114,14 +114,6 @@ class Session:
         if were_apart:
             self._recall(new.values())
 
-    def _moved(self) -> float:
-        """Return how many times as long threads take to meet as when they last moved."""
-        before, now = self._usual_ns, self._crew.usual_ns
-        times = now / before if self._made else 1.0
-        if not 1.0 / MEETING.apart < times < MEETING.apart or not self._made:
-            self._usual_ns = now
-        return times
-
     def _next(self, budget: Budget, end: float | None) -> KernelTuner | None:
         """Return the kernel of which most of the model's time is predicted to be gained."""
         left = self._confirmable([each for each in self.tuners if each.stage != DONE], end)
@@ -154,8 +146,11 @@ class Session:
             self._at = tuner
         outcomes = self._timed(tuner, batch, confirms)
         self._took[confirms].append(time.monotonic() - start)
-        if not 1.0 / MEETING.apart < (times := self._moved()) < MEETING.apart:
-            self._restart(were_apart=times < 1.0)
+        before, now = self._usual_ns, self._crew.usual_ns
+        if not self._made or MEETING.is_moved(now, before):
+            self._usual_ns = now
+        if self._made and self._usual_ns != before:
+            self._restart(were_apart=now < before)
             self._told(self)
             return
         self.trials += len(outcomes)

@@ -30,6 +30,10 @@ class MeetingPolicy:
     calls: int = 5
     rounds: int = 5
 
+    def is_moved(self, now_ns: float, before_ns: float) -> bool:
+        """Whether threads take so much longer to meet, or less long, that they lie elsewhere."""
+        return not 1.0 / self.apart < now_ns / before_ns < self.apart
+
 
 POLICY = MeetingPolicy()
 

@@ -10,29 +10,29 @@ from .crew import Crew
 from .fleet import Fleet
 from .outcome import Outcome, Pace, middle, worse
 
-_APART = math.log2(1.03)
-
 
 def measured_twice(crew: Crew | Fleet, candidates: Sequence[Any], pace: Pace) -> list[Outcome]:
     """Return the worse of two outcomes, of other libraries and mostly of other processes.
 
-    Where code and buffers happen to lie makes 3 % of a kernel of 6 us, and 12 % of one in some
-    libraries: of two that are further apart a third decides, and the one between them is told.
+    Where code and buffers happen to lie makes little of most kernels, and much of some in a few
+    libraries: of two that differ by more a third decides, and the one between them is told.
     """
     first = {each.decisions: each for each in crew.measure(candidates, pace)}
     *others, last = first
     again = {each.decisions: each for each in crew.measure([last, *others], pace)}
     told = {each: worse(one, again[each]) for each, one in first.items()}
-    apart = [each for each in first if _apart(first[each], again[each])]
+    apart = [each for each in first if _differ(first[each], again[each], pace)]
     for third in crew.measure(apart, pace) if apart else ():
         one, other = first[third.decisions], again[third.decisions]
         told[third.decisions] = middle(one, other, third)
     return [*told.values()]
 
 
-def _apart(one: Outcome, other: Outcome) -> bool:
+def _differ(one: Outcome, other: Outcome, pace: Pace) -> bool:
     """Whether both have a time and they differ by more than places make of most kernels."""
-    return None not in (one.ns, other.ns) and abs(one.log_gain - other.log_gain) > _APART
+    if None in (one.ns, other.ns):
+        return False
+    return abs(one.log_gain - other.log_gain) > math.log2(pace.differing)
 
 
 def above_noise(outcomes: Iterable[Outcome], default: Any, better: float) -> dict[Any, float]:

@@ -16,7 +16,8 @@ class Pace:
     `warm_ns` of calls go before a turn; one reading of the clock is of at least `clock_ns` of
     calls. One that takes `slow` times as long as the default in a round is not timed again. A
     kernel whose buffers fill a `cached` part of the last cache goes through copies of them that
-    fill it `streamed` times: what streams finds none of them cached.
+    fill it `streamed` times: what streams finds none of them cached. Two libraries of what is
+    confirmed that are more than `differing` times as fast as each other need a third.
     """
 
     rounds: int = 5
@@ -26,6 +27,7 @@ class Pace:
     slow: float = 1.5
     cached: float = 0.5
     streamed: float = 4.0
+    differing: float = 1.03
 
     def sets(self, nbytes: int, cache_bytes: int) -> int:
         """Return how many copies of `nbytes` of buffers a kernel goes through."""
