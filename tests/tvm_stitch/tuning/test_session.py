@@ -170,9 +170,10 @@ def test_what_was_timed_while_threads_were_apart_is_forgotten(log):
 def test_what_was_timed_before_threads_went_apart_is_of_another_machine(log):
     crew = ApartCrew(8000.0, 20_000.0)
     running = session(log, crew)
+    (before,) = running.tuners
     running.run(Budget(trials=10_000))
     (tuner,) = running.tuners
-    assert tuner.best.tasks != FAST
+    assert tuner is not before and tuner.best.tasks != FAST
     assert log.counts()["trials"] > sum(len(batch) for _, batch, _ in crew.batches[4:-1])
 
 
