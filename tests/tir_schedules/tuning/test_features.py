@@ -51,10 +51,9 @@ def test_it_shows_of_which_nest_something_was_decided():
     for nest in (0, 2):
         path = f"phases.0.nests.{nest}.lanes"
         told = features(made.plan(with_knob(made.default, path, 8)), device())
-        changed.append({name for name in told if told[name] != usual[name]})
-    first, last = (
-        {name for name in each if name.split()[0] in ("sum", "pass")} for each in changed
-    )
+        apart = {name for name in told if told[name] != usual[name]}
+        changed.append({name for name in apart if name.startswith(("sum ", "pass "))})
+    first, last = changed
     assert first and last and not first & last
 
 

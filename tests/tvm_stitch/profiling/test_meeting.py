@@ -67,7 +67,7 @@ def test_a_thread_that_is_held_up_now_and_then_is_near(clock, meeting):
 
     def held_up() -> None:
         calls.append(None)
-        clock.ns += 4_000_000 if len(calls) % 7 == 0 else NEAR_NS
+        clock.ns += 6 * NEAR_NS if len(calls) % 7 == 0 else NEAR_NS
 
     meeting._call = held_up
     assert meeting.settle() < 1.0 and meeting.usual_ns == NEAR_NS
