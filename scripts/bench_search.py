@@ -45,7 +45,7 @@ WARM_FROM = (
     *("groupnorm cache", "gru_cell cache", "product 256x256x256", "product 127x131x137"),
 )
 ENOUGH = 0.98  # of the best known gain
-BATCH = 16
+BATCH = 8
 PACE = Pace(rounds=9, slice_ns=2_000_000)
 SURE = Pace(rounds=15, slice_ns=4_000_000)
 LEADING = 48  # of all that were measured, timed again

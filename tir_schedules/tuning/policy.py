@@ -15,7 +15,7 @@ class SearchPolicy:
     beside it.
     """
 
-    batch: int = 8
+    batch: int = 4
     population: int = 64
     rounds: int = 3
     random: float = 0.1

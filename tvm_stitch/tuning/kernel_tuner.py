@@ -9,6 +9,7 @@ more, for longer: of many that are timed shortly the luckiest leads.
 from __future__ import annotations
 
 import itertools
+import random
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -113,8 +114,8 @@ class KernelTuner:
     def next(self) -> list[Any]:
         """Return decisions to measure, none once there is nothing more to find.
 
-        The defaults of all variants and what was suggested come first. With each batch the best so
-        far are timed anew.
+        The defaults of all variants, what was suggested and what is likely or near come first. With
+        each batch the best so far are timed anew.
         """
         found = self._next()
         return found if self.stage in (CONFIRM, DONE) else [*found, *self._leaders(len(found))]
@@ -127,8 +128,7 @@ class KernelTuner:
     def _next(self) -> list[Any]:
         if self.stage == NEW:
             self.stage = SEARCH
-            first = (*self._search.defaults(), *self._likely, *self._uphill(self._policy.first))
-            if found := self._untried(first):
+            if found := self._untried([*self._search.defaults(), *self._likely, *self._first()]):
                 return found
         if self.stage == SEARCH:
             if self._is_fresh:
@@ -197,9 +197,24 @@ class KernelTuner:
             rows = [self.row(decisions) for decisions in self._gains]
             self._model = self._base.refined(rows, [*self._gains.values()], self._seed)
 
+    def _first(self) -> list[Any]:
+        """Return what a model of other kernels says is best, without one what is near the default.
+
+        At random: the evaluator has decided the default, and may be wrong about what is beside it.
+        """
+        if self._model.booster is not None:
+            return self._uphill(self._policy.first)
+        rng, found = random.Random(self._seed), []
+        for _ in range(self._policy.first):
+            at = self._candidates.default
+            for _ in range(rng.randint(1, self._policy.moved)):
+                at = rng.choice([at, *self._candidates.neighbours(at)])
+            found.append(at)
+        return found
+
     def _uphill(self, count: int) -> list[Any]:
         """Return the best of what a walk from the best sees, by what the model says."""
-        if self._model.booster is None:  # the evaluator has decided the default
+        if self._model.booster is None:  # there is no gain that it learnt of
             return []
         at = self.best
         (score,) = self._scores([at])

@@ -21,18 +21,20 @@ class KernelPolicy:
     what a kernel may gain that nothing is known of. `confirmed`: the best that are timed once more;
     `pooled`: batches that one was timed in before, from which on the gains of these count as well.
     `walked`: of a batch, found on a walk by the model of so many `steps`; `first`: of the first
-    batch, where a model of other kernels is all that is known.
+    batch, where a model of other kernels is all that is known, or none: then some knobs, at most
+    `moved`, are moved at random.
     """
 
     better: float = math.log2(1.01)
-    stale: int = 2
-    patient: int = 4
+    stale: int = 3
+    patient: int = 6
     again: int = 2
     hope: float = math.log2(1.1)
     confirmed: int = 3
     pooled: int = 3
-    walked: int = 8
-    first: int = 14
+    walked: int = 4
+    first: int = 8
+    moved: int = 4
     steps: int = 6
 
 
@@ -47,7 +49,7 @@ class SessionPolicy:
     `confirm_slice_ns`: of a turn of that.
     """
 
-    batch: int = 16
+    batch: int = 8
     stays: float = 0.7
     worth: float = 0.002
     confirm_s: float = 1.5

@@ -55,6 +55,19 @@ def test_threads_that_stay_apart_are_so_from_then(clock, meeting):
     assert meeting.usual_ns == NEAR_NS
 
 
+def test_threads_that_come_and_go_are_not_waited_for_forever(clock, meeting):
+    """Apart for 5 s of every 6: what is waited is a share of the time, and near is usual still."""
+    second, start = 10**9, clock.ns
+    while clock.ns - start < 600 * second:
+        clock.apart_until_ns = clock.ns + 5 * second
+        meeting.settle()
+        clock.ns = max(clock.ns, clock.apart_until_ns) + second
+        meeting.settle()
+    allowed = POLICY.wait_s + 600 * POLICY.share
+    assert 0.8 * allowed < meeting._waited < allowed + 1.0
+    assert meeting.usual_ns == NEAR_NS
+
+
 def test_a_busy_machine_is_not_waited_for(clock, meeting):
     clock.apart_ns = 10 * NEAR_NS
     clock.apart_until_ns = clock.ns + 3600 * 10**9

@@ -42,8 +42,14 @@ def test_a_warm_model_is_followed_for_several_knobs_at_once(tuner):
     assert len(first) <= len(tuner._search.defaults()) + POLICY.kernel.first + 2
 
 
-def test_without_a_model_the_defaults_come_first(tuner):
-    assert max(tuner._scores(tuner.next())) == 0
+def test_without_a_model_the_defaults_come_first_and_what_is_near_them(tuner):
+    made, first = tuner.task.candidates, tuner.next()
+    defaults = [made.decisions(each) for each in made.schedules]
+    assert first[: len(defaults)] == defaults and defaults[0] == made.default
+    have, near = knobs(made.default), first[len(defaults) :]
+    moved = [sum(knobs(each)[path] != have[path] for path in have) for each in near]
+    assert POLICY.kernel.first >= len(moved) > POLICY.kernel.first // 2
+    assert min(moved) >= 1 and 1 < max(moved) <= POLICY.kernel.moved
 
 
 def heard(tuner, batch, took):

@@ -18,13 +18,15 @@ from .kernel_call import eager_device, kernel_call
 @dataclass(frozen=True)
 class MeetingPolicy:
     """`apart`: of the usual time, above it threads are apart; `busy`: above it other processes have
-    the CPUs, and to wait is of no use. `wait_s`: at most, `pause_s` between two looks. `samples` of
-    `calls` each, the least of which counts, in kernels of so many `rounds` of barriers.
+    the CPUs, and to wait is of no use. `wait_s`: until what stays apart is usual, `pause_s` between
+    two looks; in all so large a `share` of the time since it began, and `wait_s` more. `samples`
+    of `calls` each, the least of which counts, in kernels of so many `rounds` of barriers.
     """
 
     apart: float = 1.5
     busy: float = 6.0
     wait_s: float = 60.0
+    share: float = 0.2
     pause_s: float = 0.05
     samples: int = 20
     calls: int = 5
@@ -41,7 +43,8 @@ POLICY = MeetingPolicy()
 class Meeting:
     """Waits until threads are as near to each other as they usually are, a minute at most.
 
-    `usual_ns`: what the barriers of a kernel take then, the least that was seen.
+    `usual_ns`: what the barriers of a kernel take then, the least that was seen. Where they come
+    and go it has waited enough at some time, and they are taken as they are.
     """
 
     def __init__(
@@ -49,6 +52,9 @@ class Meeting:
     ) -> None:
         self._call, self._policy = call, policy
         self.usual_ns = math.inf
+        self._begun = time.monotonic()
+        self._waited = 0.0
+        self._apart_since: float | None = None
 
     @classmethod
     def of(cls, threads: int, policy: MeetingPolicy = POLICY) -> Meeting:
@@ -64,16 +70,28 @@ class Meeting:
             self.usual_ns = 1.0
             return 0.0
         start = time.monotonic()
-        while True:
-            now, waited = self._ns(), time.monotonic() - start
-            self.usual_ns = min(self.usual_ns, now)
-            times = now / self.usual_ns
-            if not self._policy.apart < times < self._policy.busy:
-                return waited
-            if waited > self._policy.wait_s:
-                self.usual_ns = now
-                return waited
+        while self._is_apart() and self._may_wait():
             time.sleep(self._policy.pause_s)
+            self._waited += self._policy.pause_s
+        return time.monotonic() - start
+
+    def _is_apart(self) -> bool:
+        """Look, and keep what is usual: what has been apart for long is, from now on."""
+        now_ns, now = self._ns(), time.monotonic()
+        self.usual_ns = min(self.usual_ns, now_ns)
+        if not self._policy.apart < now_ns / self.usual_ns < self._policy.busy:
+            self._apart_since = None
+            return False
+        if self._apart_since is None:
+            self._apart_since = now
+        if now - self._apart_since <= self._policy.wait_s:
+            return True
+        self.usual_ns, self._apart_since = now_ns, None
+        return False
+
+    def _may_wait(self) -> bool:
+        since = time.monotonic() - self._begun
+        return self._waited < self._policy.wait_s + self._policy.share * since
 
     def _ns(self) -> float:
         """Return the least of some samples: a thread that is held up makes one late, not all."""
