@@ -35,6 +35,7 @@ from tvm_stitch.tuning.measure.outcome import Outcome, Pace, worse
 from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.model.training import samples_of, trained
+from tvm_stitch.tuning.policy import POLICY
 from tvm_stitch.tuning.records import trial, workload_record
 from tvm_stitch.tuning.tasks import Task, Tasks, tasks_of
 
@@ -45,7 +46,7 @@ WARM_FROM = (
     *("groupnorm cache", "gru_cell cache", "product 256x256x256", "product 127x131x137"),
 )
 ENOUGH = 0.98  # of the best known gain
-BATCH = 8
+BATCH = POLICY.session.batch
 PACE = Pace(rounds=9, slice_ns=2_000_000)
 SURE = Pace(rounds=15, slice_ns=4_000_000)
 LEADING = 48  # of all that were measured, timed again

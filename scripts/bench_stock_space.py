@@ -32,11 +32,12 @@ from tvm_stitch.tuning.kernel_tuner import KernelTuner
 from tvm_stitch.tuning.measure.crew import Crew
 from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
+from tvm_stitch.tuning.policy import POLICY
 from tvm_stitch.tuning.tasks import Task, Tasks, tasks_of
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("layernorm cache", "softmax cache", "product 256x256x256", "convolution")
-BATCH = 16
+BATCH = 16  # of MetaSchedule
 
 
 class ScheduledSubject(KernelSubject):
@@ -126,7 +127,7 @@ def _row(task: Task, found: Tasks, args: argparse.Namespace) -> dict:
     start = time.monotonic()
     with Crew(found.target, args.threads, args.threads) as crew:
         crew.take(KernelSubject(made), args.seed)
-        tuner = KernelTuner(task, found.target, GainModel(), args.seed, BATCH)
+        tuner = KernelTuner(task, found.target, GainModel(), args.seed, POLICY.session.batch)
         count = 0
         while count < args.ours and (batch := tuner.next()[: args.ours - count]):
             tuner.hear(crew.measure(batch))
