@@ -26,8 +26,8 @@ class KernelPolicy:
     """
 
     better: float = math.log2(1.01)
-    stale: int = 3
-    patient: int = 6
+    stale: int = 5
+    patient: int = 8
     again: int = 2
     hope: float = math.log2(1.1)
     confirmed: int = 3
