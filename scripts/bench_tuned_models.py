@@ -66,7 +66,7 @@ def _row(name: str, log: str, args: argparse.Namespace) -> dict:
         asked = Asked(path, {"threads": args.threads}, log, None, args.budget, args.seed)
         print(tune(asked, last.append), file=sys.stderr)
         spent, session = time.monotonic() - start, last[-1] if last else None
-        how = _compiled(path, log, args.threads)
+        how, usual = _compiled(path, log, args.threads), _is_default(path, log, args.threads)
         runs = [_beside(path, zoo.random_inputs(model), args) for _ in range(PROCESSES)]
     ratios = [_ratios(times) for times, _ in runs]
     return {
@@ -76,7 +76,7 @@ def _row(name: str, log: str, args: argparse.Namespace) -> dict:
         "runs": [times for times, _ in runs],
         "apart": max(apart for _, apart in runs),
         "decided": how,
-        "is_default": _is_default(path, log, args.threads),
+        "is_default": usual,
         "trials": _trials(session),
         "seconds": spent,
     }
