@@ -22,7 +22,7 @@ from statistics import median
 import onnx
 from bench_reuse import decided_by
 from bench_stock_space import ScheduledSubject
-from bench_tuning import FRESH, PROCESSES, kernels, tuned
+from bench_tuning import FRESH, LIBRARIES, PROCESSES, kernels, tuned
 from git_state import described_commit
 from tvm import tirx
 from tvm_ffi import structural_equal
@@ -42,7 +42,6 @@ from tvm_stitch.tuning.tasks import Tasks, tasks_of
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "tir_schedules/device/profile/defaults"
 SLOWEST = 0.97  # of the own profile's time over the foreign one's
-LIBRARIES = 3  # of each process: where code lies makes much of a kernel in a few
 
 
 def main() -> int:

@@ -15,14 +15,14 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import zoo
 from bench_compile import MODELS
-from bench_tuning import FRESH
+from bench_tuning import FRESH, LIBRARIES
 from git_state import described_commit
 
 from tir_schedules.tuning.candidates import Candidates
@@ -39,7 +39,6 @@ from tvm_stitch.tuning.tasks import Task, Tasks, tasks_of
 ROOT = Path(__file__).resolve().parents[1]
 SLOWEST = 0.97  # of the default's time over the learnt one
 BATCH = 4
-LIBRARIES = 3  # where code lies makes much of a kernel in a few
 
 
 def main() -> int:
@@ -68,7 +67,7 @@ def _rows(name: str, how: str, found: Tasks, log: Log, args: argparse.Namespace)
                 decided = reuse.decide(task.candidates)
                 tuned = decided_by(log, task.candidates, here.key)
                 crew.take(KernelSubject(task.candidates), args.seed)
-                default_ns, gains = _fresh(task, {decided.decisions, tuned}, crew)
+                default_ns, gains = _fresh(task, (decided.decisions, tuned), crew)
                 yield {
                     "model": name,
                     "log": how,
@@ -81,10 +80,10 @@ def _rows(name: str, how: str, found: Tasks, log: Log, args: argparse.Namespace)
                 }
 
 
-def _fresh(task: Task, wanted: set[Any], crew: Crew) -> tuple[float, dict[Any, float]]:
+def _fresh(task: Task, wanted: Sequence[Any], crew: Crew) -> tuple[float, dict[Any, float]]:
     """Return what the default takes and what decisions gain, the median of some libraries."""
     default = task.candidates.default
-    others = [each for each in wanted if each != default]
+    others = [each for each in dict.fromkeys(wanted) if each != default]
     runs = [crew.measure(others or [default], FRESH) for _ in range(LIBRARIES if others else 1)]
     gains = {each: median(run[at].gain for run in runs) for at, each in enumerate(others)}
     return runs[0][0].default_ns, {default: 1.0} | gains

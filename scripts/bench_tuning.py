@@ -40,6 +40,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PEERS = ("onnxruntime", "openvino", "inductor")
 SLOWEST = 0.98  # of the default's time over the tuned one
 FRESH = Pace(rounds=31, slice_ns=8_000_000, slow=100.0)
+LIBRARIES = 3  # of a process: where code lies makes much of a kernel in a few
 PROCESSES = 3  # that time a kernel anew: where code and buffers lie in one makes some 3 %
 STITCHED = (
     *((name, "cache") for name in ("softmax", "masked_softmax", "layernorm", "rmsnorm")),

@@ -251,7 +251,7 @@ def _is_settled(quotient: Op, node: Node, vector: Atom) -> bool:
 
 def _folds(node: Node, group: LoopNest, phase: Phase) -> int:
     """Return how many accumulators of lanes a tile folds into single results."""
-    if not group.dims or group.dims[-1] not in node.reduced:
+    if group.dims[-1] not in node.reduced:
         return 0
     return math.prod(phase.inner_extent(d) for d in group.dims if d not in node.reduced)
 

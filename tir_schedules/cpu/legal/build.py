@@ -32,7 +32,7 @@ from ..plan.kernel_plan import Guard, LoopNest, Phase, Plan
 from ..plan.memory import Fetch
 from .attention import streaming_form
 from .memory import refuse_memory, refuse_streamed
-from .nests import refuse_nests
+from .nests import refuse_nests, refuse_width
 from .phases import refuse_phases
 
 T = TypeVar("T")
@@ -148,10 +148,12 @@ class _Builder:
         return replace(phase, groups=groups)
 
     def _combine(self, phase: Phase, decided: PhaseDecisions) -> Phase:
-        lanes = decided.combine_lanes
-        if len(lanes) != len(phase.partial) or any(n < 1 or n & (n - 1) for n in lanes):
-            raise Illegal("the lanes that add up partial sums are a power of two for each")
-        return combine_phase(phase.partial, lanes)
+        if len(decided.combine_lanes) != len(phase.partial):
+            raise Illegal("the lanes that add up partial sums are a number for each")
+        made = combine_phase(phase.partial, decided.combine_lanes)
+        for group in made.groups:
+            _refused(refuse_width(group, made))
+        return made
 
     def _nest(self, decided: NestDecisions, phase: Phase) -> LoopNest:
         if decided.form not in FORMS:

@@ -59,7 +59,8 @@ def _refuse_loops(group: LoopNest, phase: Phase) -> str | None:
     return None
 
 
-def _refuse_lanes(group: LoopNest, phase: Phase) -> str | None:
+def refuse_width(group: LoopNest, phase: Phase) -> str | None:
+    """Return why a nest can't have so many lanes, whatever it computes in them, or None."""
     lanes = group.lanes
     if lanes < 1 or lanes & (lanes - 1):
         return f"{lanes} lanes, no power of two"
@@ -67,9 +68,15 @@ def _refuse_lanes(group: LoopNest, phase: Phase) -> str | None:
         return None
     if not group.dims:
         return "lanes of a single point"
+    most = phase.inner_extent(group.dims[-1])
+    return f"{lanes} lanes along {most} positions" if lanes > most else None
+
+
+def _refuse_lanes(group: LoopNest, phase: Phase) -> str | None:
+    reason = refuse_width(group, phase)
+    if reason is not None or group.lanes == 1:
+        return reason
     vector = group.dims[-1]
-    if lanes > phase.inner_extent(vector):
-        return f"{lanes} lanes along {phase.inner_extent(vector)} positions"
     accesses = [a for n in group.nodes for a in (n.store, *n.reads.values())]
     if not any(a.stride(vector) == 1 for a in accesses):
         return "nothing is contiguous along the lanes"

@@ -195,6 +195,22 @@ def test_what_can_not_be_done_has_a_reason(name, change, reason):
     assert reason in answer
 
 
+@pytest.mark.parametrize(
+    ("name", "lanes", "reason"),
+    [("partial", 2, "lanes of a single point"), ("columns", 1024, "1024 lanes along")],
+)
+def test_partial_sums_are_added_up_in_lanes_that_there_are(name, lanes, reason):
+    (kernel,) = map(read, dk.kernels(name))
+    usual = [space.default for space in template.decision_space(kernel, dk.DEVICE).variants]
+    found = [
+        (d, p) for d in usual for p, v in knobs(d).items() if p.endswith("combine_lanes") and v
+    ]
+    assert found
+    for default, path in found:
+        answer = template.plan(kernel, with_knob(default, path, (lanes,)), dk.DEVICE)
+        assert reason in str(answer)
+
+
 def test_keys_that_are_transposed_have_panels_of_two_lanes_or_more():
     spaces = [
         (kernel, space)
