@@ -54,8 +54,9 @@ def main() -> int:
     with Log.open(args.log) as log:
         for name, model in kernels():
             if any(each in name for each in wanted):
-                record["rows"] += _rows(name, model(), log, args)
-                print(_line(record["rows"][-1]), flush=True)
+                rows = [*_rows(name, model(), log, args)]
+                record["rows"] += rows
+                print(*map(_line, rows), sep="\n", flush=True)
                 args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
                 args.output.with_suffix(".md").write_text(_render(record))
     apart = [row for row in record["rows"] if not row["is_same"]]

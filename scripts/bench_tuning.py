@@ -80,9 +80,11 @@ def main() -> int:
         if any(each in name for each in wanted):
             with tempfile.TemporaryDirectory() as folder:
                 log = args.log or f"{folder}/log"
-                record["rows"] += _rows(name, model(), log, args)
+                rows = [*_rows(name, model(), log, args)]
+                record["rows"] += rows
                 record["models"].append({"name": name, **_beside(model(), log, args)})
-            print(_line(record["rows"][-1]), _best_peer(record["models"][-1]), flush=True)
+            print(*map(_line, rows), sep="\n", end=" ")
+            print(_best_peer(record["models"][-1]), flush=True)
             args.output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
             args.output.with_suffix(".md").write_text(_render(record))
     print(_summary(record["rows"]))
