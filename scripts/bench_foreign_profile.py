@@ -37,7 +37,7 @@ from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.crew import Crew
 from tvm_stitch.tuning.measure.outcome import Outcome
-from tvm_stitch.tuning.tasks import Tasks, tasks_of
+from tvm_stitch.tuning.tasks import Task, Tasks, tasks_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SHIPPED = ROOT / "tir_schedules/device/profile/defaults"
@@ -71,6 +71,7 @@ def _rows(name: str, model: onnx.ModelProto, log: Log, args: argparse.Namespace)
         profile.write_text(json.dumps(_as_ours(args.foreign, own.device)))
         foreign = tasks_of(Request(model, profile=profile, threads=args.threads))
         found = {each.task.name: each for each in tuned(foreign, other, args).tuners}
+        trials = {name: _trials(other, each.task, foreign.device) for name, each in found.items()}
     key = device_key(own.device).key
     for task in own.tasks:
         made, tuner = task.candidates, found.get(task.name)
@@ -89,12 +90,17 @@ def _rows(name: str, model: onnx.ModelProto, log: Log, args: argparse.Namespace)
         yield {
             "name": name,
             "kernel": task.name,
+            "trials": trials[task.name],
             "is_same": structural_equal(funcs["tuned"], funcs["foreign_tuned"]),
             "default_us": median(run["tuned"].default_ns for run in fresh) / 1e3,
             **{f"{which}_gain": median(run[which].gain for run in fresh) for which in funcs},
             "foreign_default": _over(fresh, "foreign_default"),
             "foreign_tuned": _over(fresh, "foreign_tuned"),
         }
+
+
+def _trials(log: Log, task: Task, device: CpuDevice) -> int:
+    return sum(1 for _ in log.trials(task.candidates.workload.key, device_key(device).key))
 
 
 def _as_ours(foreign: str, device: CpuDevice) -> dict:
@@ -165,7 +171,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--log", required=True, metavar="LOG", help="of bench_tuning")
     parser.add_argument("--foreign", default="x86-64-v4", metavar="CPU")
     parser.add_argument("--names", default="", metavar="A,B", help="names that have this in them")
-    parser.add_argument("--trials", type=int, default=160, help="of a kernel, at most")
+    parser.add_argument("--trials", type=int, default=256, help="of a kernel, at most")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=ROOT / "docs/results/bench_foreign_profile")

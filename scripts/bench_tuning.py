@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,7 @@ from tvm_stitch.tuning.measure.crew import Crew
 from tvm_stitch.tuning.measure.outcome import Outcome, Pace
 from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
+from tvm_stitch.tuning.policy import POLICY
 from tvm_stitch.tuning.session import Budget, Session
 from tvm_stitch.tuning.tasks import Tasks, tasks_of
 
@@ -125,10 +127,11 @@ def _fresh(tuner: KernelTuner, found: Tasks, args: argparse.Namespace, number: i
 
 
 def tuned(found: Tasks, log: Log, args: argparse.Namespace) -> Session:
-    """Tune kernels into a log; return how far each came."""
+    """Tune kernels into a log, however little each is of its model; return how far each came."""
+    policy = replace(POLICY.session, worth=0.0)
     with Crew(found.target, args.threads, args.threads) as crew:
         shared = (log, crew, found.target, found.device, GainModel(), args.seed, _quiet)
-        session = Session(found.tasks, *shared)
+        session = Session(found.tasks, *shared, policy)
         session.run(Budget(trials=args.trials * len(found.tasks)))
     return session
 
@@ -157,7 +160,7 @@ def _quiet(_session: Session) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--names", default="", metavar="A,B", help="names that have this in them")
-    parser.add_argument("--trials", type=int, default=160, help="of a kernel, at most")
+    parser.add_argument("--trials", type=int, default=256, help="of a kernel, at most")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", metavar="LOG", help="keep the trials there")

@@ -117,6 +117,11 @@ def test_blocks_of_rows_leave_no_rest_that_wastes_more_than_smaller_blocks_would
     assert rest == 0 or rest >= 4
 
 
+@pytest.mark.parametrize(("extent", "rows"), [(18, 9), (32, 11), (33, 11), (60, 12)])
+def test_as_many_blocks_of_rows_that_cost_the_same_are_even(extent, rows):
+    assert rows_of(extent, DEVICE) == rows
+
+
 def test_the_depth_goes_in_blocks_once_its_panels_outgrow_the_cache():
     assert depth_block(3072, 384, 32, DEVICE) == 3072
     assert depth_block(16384, 384, 32, DEVICE) == 1024

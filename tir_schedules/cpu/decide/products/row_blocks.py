@@ -23,15 +23,19 @@ def rows_of(
 ) -> int:
     """Return the rows of a register tile: as many as registers hold, or what leaves no small rest.
 
-    197 rows are 16 blocks of 12 and one of 5 rather than 14 of 14 and one of 1. `beside` is what is
-    known of a row when the sum begins and is used behind it. The sums go over each of `spans` of
-    the rows; without, once over all of them. Lanes are `registers` of each row. Never more than
-    `most`.
+    197 rows are 16 blocks of 12 and one of 5 rather than 14 of 14 and one of 1, and 32 are two of
+    11 and one of 10: as many blocks that cost the same are even, for a small one waits for the
+    other operand where that streams. `beside` is what is known of a row when the sum begins and is
+    used behind it. The sums go over each of `spans` of the rows; without, once over all of them.
+    Lanes are `registers` of each row. Never more than `most`.
     """
     most = min(most_rows(device, beside, registers), extent, most)
-    if spans is None:
-        return min(range(most, 0, -1), key=lambda rows: _blocks_cost(extent, rows))
-    return min(range(most, 0, -1), key=lambda rows: sum(_span_cost(s, rows) for s in spans))
+    summed = (range(extent),) if spans is None else spans
+
+    def cost(rows: int) -> tuple[float, int]:
+        return sum(_span_cost(span, rows) for span in summed), -(-extent // rows)
+
+    return min(range(1, most + 1), key=cost)
 
 
 @functools.lru_cache(maxsize=1 << 16)
