@@ -56,19 +56,24 @@ OF_PRODUCTS = (
 OF_CONVOLUTIONS = (0, 4, 11, 15)  # places in OTHERS: in groups, unlike in and out, ragged, dilated
 
 
-def kernels() -> Iterator[tuple[str, Callable[[], onnx.ModelProto]]]:
-    """Yield names and models: 12 stitched, 8 products (m, n, k), 4 convolutions."""
+def kernels(times: int = 1) -> Iterator[tuple[str, Callable[[], onnx.ModelProto]]]:
+    """Yield names and models: 12 stitched, 8 products (m, n, k), 4 convolutions.
+
+    With some `times` as many rows, or images.
+    """
     for name, size in STITCHED:
-        yield f"{name} {size}", partial(_subgraph, name, size)
+        yield f"{name} {size}", partial(_subgraph, name, size, times)
     found = {(p.m, p.n, p.k): p for p in PRODUCTS if p.constant and not p.transposed}
     for sizes in OF_PRODUCTS:
-        yield "product " + "x".join(map(str, sizes)), found[sizes].model
+        product = found[sizes]
+        yield "product " + "x".join(map(str, sizes)), replace(product, m=times * product.m).model
     for place in OF_CONVOLUTIONS:
-        yield f"convolution {OTHERS[place]}", partial(OTHERS[place].model, 1)
+        yield f"convolution {OTHERS[place]}", partial(OTHERS[place].model, times)
 
 
-def _subgraph(name: str, size: str) -> onnx.ModelProto:
-    return zoo.subgraph(name, zoo.bench_shapes(name)[size])
+def _subgraph(name: str, size: str, times: int) -> onnx.ModelProto:
+    rows, *others = zoo.bench_shapes(name)[size]
+    return zoo.subgraph(name, (times * rows, *others))
 
 
 def main() -> int:

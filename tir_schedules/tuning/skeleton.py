@@ -6,7 +6,7 @@ registers and tiles.
 
 from __future__ import annotations
 
-from ..kernel_ir.expr import AxisRef, Expr, Tensor
+from ..kernel_ir.expr import Axis, AxisRef, Expr, Tensor
 from ..kernel_ir.stage import Kernel, Stage
 
 _Made = frozenset[int]  # the numbers of the reductions that a tensor is made of
@@ -15,7 +15,8 @@ _Made = frozenset[int]  # the numbers of the reductions that a tensor is made of
 def skeleton(kernel: Kernel) -> str | None:
     """Return reductions, what they read by which axes, and how they depend; None without any.
 
-    No sizes are in it but whether an axis has a single element.
+    No sizes are in it but whether an axis that is reduced has a single element: a window of 1 x 1
+    is none, while a batch of 1 is a batch.
     """
     made: dict[Tensor, _Made] = {}
     lines: list[str] = []
@@ -34,9 +35,7 @@ def skeleton(kernel: Kernel) -> str | None:
 def _line(stage: Stage, made: dict[Tensor, _Made]) -> str:
     """Return a reduction in a line: its axes in order, and what it reads along which of them."""
     axes = {axis: number for number, axis in enumerate(stage.axes)}
-    roles = " ".join(
-        ("r" if axis.is_reduce else "s") + ("1" if axis.extent == 1 else "") for axis in stage.axes
-    )
+    roles = " ".join(map(_role, stage.axes))
 
     def along(index: Expr) -> str:
         return str(axes[index.axis]) if isinstance(index, AxisRef) else "*"
@@ -47,6 +46,12 @@ def _line(stage: Stage, made: dict[Tensor, _Made]) -> str:
     }
     kind, dtype = stage.reduction.kind, stage.out.dtype
     return f"{kind} {dtype} over {roles} of {' '.join(sorted(reads))}"
+
+
+def _role(axis: Axis) -> str:
+    if not axis.is_reduce:
+        return "s"
+    return "r1" if axis.extent == 1 else "r"
 
 
 def _numbers(made: _Made) -> str:

@@ -32,8 +32,8 @@ class Workload:
 
 def workload_of(kernel: Kernel) -> Workload:
     """Return a kernel's workload: the same for kernels that differ in names alone."""
-    text = _Writer(_exact).kernel(kernel)
-    structure = skeleton(kernel) or _Writer(_sized).kernel(kernel)
+    text = _Writer(repr, str).kernel(kernel)
+    structure = skeleton(kernel) or _Writer(_alike, _sized).kernel(kernel)
     return Workload(_hash(text), _hash(structure), text)
 
 
@@ -41,20 +41,21 @@ def _hash(text: str) -> str:
     return hashlib.sha256(f"{FORMAT}\n{text}".encode()).hexdigest()
 
 
-def _exact(value: Any) -> str:
-    return repr(value)
-
-
-def _sized(value: Any) -> str:
-    """Sizes, and constants that follow from them as the 1/n of a mean does, are all alike but 1."""
+def _alike(value: Any) -> str:
+    """Constants that follow from sizes, as the 1/n of a mean does, are all alike but 1."""
     return "1" if value == 1 else "n"
+
+
+def _sized(_extent: int) -> str:
+    """Sizes are all alike: what has one element and is not read along an axis says so by that."""
+    return "n"
 
 
 class _Writer:
     """Numbers tensors, axes and nodes as they are met; a node that is shared is written once."""
 
-    def __init__(self, number: Callable[[Any], str]) -> None:
-        self._number = number
+    def __init__(self, number: Callable[[Any], str], size: Callable[[int], str]) -> None:
+        self._number, self._size = number, size
         self._tensors: dict[Tensor, int] = {}
         self._axes: dict[Axis, int] = {}
         self._nodes: dict[Expr, int] = {}
@@ -81,7 +82,7 @@ class _Writer:
     def _tensor(self, tensor: Tensor) -> str:
         if tensor not in self._tensors:
             self._tensors[tensor] = len(self._tensors)
-            shape = " ".join(map(self._number, tensor.shape))
+            shape = " ".join(map(self._size, tensor.shape))
             self._lines.append(f"t{self._tensors[tensor]} {tensor.dtype}[{shape}]")
         return f"t{self._tensors[tensor]}"
 
@@ -89,7 +90,7 @@ class _Writer:
         if axis not in self._axes:
             self._axes[axis] = len(self._axes)
         reduced = "r" if axis.is_reduce else ""
-        return f"a{self._axes[axis]}{reduced}:{self._number(axis.extent)}"
+        return f"a{self._axes[axis]}{reduced}:{self._size(axis.extent)}"
 
     def _expr(self, expr: Expr) -> str:
         if isinstance(expr, AxisRef):

@@ -59,12 +59,14 @@ class SessionPolicy:
 @dataclass(frozen=True)
 class ReusePolicy:
     """Of a log that is read. `worth`: a gain that is worth other decisions; `unsure`: of a trial
-    that was timed shortly, as all are of a search that was cut off. `steps`: the knobs that learnt
-    decisions change.
+    that was timed shortly, as all are of a search that was cut off. `near_ns`: what is shorter
+    takes nothing of another size, for it is a few register tiles, of which the rows left over are
+    many. `steps`: the knobs that learnt decisions change.
     """
 
     worth: float = math.log2(1.02)
     unsure: float = math.log2(1.1)
+    near_ns: float = 1e3
     steps: int = 3
 
 

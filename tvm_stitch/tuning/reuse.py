@@ -18,6 +18,7 @@ from .log import Log, Trial
 from .log.fingerprint import device_key, family
 from .log.trial import SURE
 from .model.kept import model_of
+from .model.rows import from_json
 from .plans.choosing import ChoosingSource
 from .policy import POLICY, ReusePolicy
 from .records import carried_of, decisions_of, features_of
@@ -102,18 +103,27 @@ class Reuse:
         return Decided(decisions, TUNED, _gain(found))
 
     def _near(self, candidates: Candidates) -> Decided | None:
-        """Of kernels alike, what gained most of those that the model does not think slower here."""
-        found = list(self._log.near(candidates.workload.structure, self._device))
-        for trial in sorted(found, key=lambda each: (-_gain(each), each.uid)):
-            if not self._is_worth(trial):
-                continue
-            decisions = carried_of(candidates, trial)
-            if decisions in (None, candidates.default) or not _is_plan(candidates, decisions):
-                continue
-            (predicted,) = self._model.predict([features_of(candidates, decisions)])
-            if predicted > -self._policy.worth:
-                return Decided(decisions, NEAR, _gain(trial))
-        return None
+        """Of kernels alike, what the nearest in size gained by, unless the model thinks it slower.
+
+        A kernel of another size gained by what is wrong of the default there: it says nothing of
+        one whose buffers lie in another level of memory, or that is a few register tiles.
+        """
+        usual = features_of(candidates, candidates.default)
+        if usual["predicted"] < math.log2(self._policy.near_ns):
+            return None
+
+        def apart(trial: Trial) -> tuple[float, str]:
+            return abs(math.log2(trial.default_ns) - usual["predicted"]), trial.uid
+
+        found = self._log.near(candidates.workload.structure, self._device)
+        alike = [each for each in found if _level(each) == usual.get("level")]
+        carried = ((each, carried_of(candidates, each)) for each in sorted(alike, key=apart))
+        plans = ((each, d) for each, d in carried if d is not None and _is_plan(candidates, d))
+        trial, decisions = next(plans, (None, candidates.default))
+        if decisions == candidates.default or not self._is_worth(trial):
+            return None
+        (predicted,) = self._model.predict([features_of(candidates, decisions)])
+        return Decided(decisions, NEAR, _gain(trial)) if predicted > -self._policy.worth else None
 
     def _is_worth(self, trial: Trial) -> bool:
         """Whether a trial gains enough: of many that are timed shortly the luckiest leads."""
@@ -138,6 +148,11 @@ class Reuse:
 
 def _gain(trial: Trial) -> float:
     return trial.default_ns / trial.ns
+
+
+def _level(trial: Trial) -> float | None:
+    """Return which level of memory held what the trial's kernel reads and writes."""
+    return None if trial.features is None else from_json(trial.features).get("level")
 
 
 def _is_plan(candidates: Candidates, decisions: Any) -> bool:

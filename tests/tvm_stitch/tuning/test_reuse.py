@@ -18,7 +18,7 @@ from tvm_stitch.tuning.records import features_of, trial, workload_record
 from tvm_stitch.tuning.reuse import DEFAULT, LEARNT, NEAR, TUNED, Reuse
 
 SOFTMAX = Candidates.of(softmax(), device())
-LARGER = Candidates.of(softmax(66, 129), device())
+LARGER = Candidates.of(softmax(44, 129), device())
 PRODUCT = Candidates.of(product(), device())
 
 
@@ -28,10 +28,18 @@ def log(tmp_path):
         yield made
 
 
-def write(log: Log, made: Candidates, times: dict[Any, float], runs: int = 15, threads=2) -> None:
-    key = device_key(device(threads))
+def write(
+    log: Log,
+    made: Candidates,
+    times: dict[Any, float],
+    runs: int = 15,
+    threads: int = 2,
+    default_ns: float = 100.0,
+) -> None:
+    """Write what decisions take, in parts of a hundred of the default."""
+    key, each = device_key(device(threads)), default_ns / 100.0
     trials = [
-        trial(made, key, Outcome(d, ns, 100.0, 0.01, runs), features_of(made, d))
+        trial(made, key, Outcome(d, each * ns, default_ns, 0.01, runs), features_of(made, d))
         for d, ns in times.items()
     ]
     log.append([workload_record(made)], [key], trials)
@@ -69,6 +77,33 @@ def test_another_size_gives_its_decisions(log):
     write(log, LARGER, {usable: 50.0})
     decided = Reuse(log, device()).decide(SOFTMAX)
     assert (decided.decisions, decided.how, decided.gain) == (usable, NEAR, 2.0)
+
+
+@pytest.mark.parametrize(("rows", "how"), [(47, NEAR), (48, DEFAULT), (6600, DEFAULT)])
+def test_a_kernel_in_another_level_of_memory_says_nothing(log, rows, how):
+    """Of 48 KiB of L1: 47 rows of 129, read and written, are the most that it holds."""
+    other = Candidates.of(softmax(rows, 129), device())
+    write(log, other, {next(d for d in others(other, 99) if d.tasks == 8): 50.0})
+    assert Reuse(log, device()).decide(SOFTMAX).how == how
+
+
+@pytest.mark.parametrize(("rows", "how"), [(34, DEFAULT), (200, NEAR)])
+def test_a_kernel_of_a_few_register_tiles_takes_nothing_of_another_size(log, rows, how):
+    """Its time is that of the rows left over; one of many tiles takes what another has."""
+    larger, other = (Candidates.of(product(m, 23, 19), device()) for m in (rows, rows // 2))
+    usable = next(d for d in others(other, 999) if d.tasks == 8)
+    write(log, other, {other.default: 100.0, usable: 60.0})
+    assert Reuse(log, device()).decide(larger).how == how
+
+
+@pytest.mark.parametrize(("nearest", "how", "gain"), [(80.0, NEAR, 1.25), (100.0, DEFAULT, 1.0)])
+def test_of_several_sizes_the_nearest_decides(log, nearest, how, gain):
+    """Whatever a far one gained: its default has other faults."""
+    usable = next(d for d in others(LARGER, 99) if d.tasks == 8)
+    write(log, LARGER, {usable: nearest}, default_ns=2e3)
+    write(log, Candidates.of(softmax(22, 129), device()), {usable: 20.0}, default_ns=10.0)
+    decided = Reuse(log, device()).decide(SOFTMAX)
+    assert (decided.how, decided.gain) == (how, gain)
 
 
 def test_decisions_of_another_size_that_are_predicted_slower_are_left(log):
