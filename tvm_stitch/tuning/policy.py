@@ -61,13 +61,15 @@ class ReusePolicy:
     """Of a log that is read. `worth`: a gain that is worth other decisions; `unsure`: of a trial
     that was timed shortly, as all are of a search that was cut off. `near_ns`: what is shorter
     takes nothing of another size, for it is a few register tiles, of which the rows left over are
-    many. `steps`: the knobs that learnt decisions change.
+    many. `steps`: the knobs that learnt decisions change, the best of many that are predicted:
+    by so many `errors` of the model more than worth.
     """
 
     worth: float = math.log2(1.02)
     unsure: float = math.log2(1.1)
     near_ns: float = 1e3
     steps: int = 3
+    errors: float = 2.0
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ class Reuse:
             if not len(predicted) or float(predicted.max()) < gain + self._policy.worth:
                 break
             best, gain = legal[int(predicted.argmax())], float(predicted.max())
-        if gain <= max(self._policy.worth, self._model.error):
+        if gain - self._policy.errors * self._model.error < self._policy.worth:
             return None
         return Decided(best, LEARNT, 2.0**gain)
 

@@ -142,7 +142,9 @@ class Session:
             return
         start, confirms = time.monotonic(), tuner.stage == CONFIRM
         if self._at is not tuner:
-            self._crew.take(KernelSubject(tuner.task.candidates), self._seed)
+            task = tuner.task
+            subject = KernelSubject(task.candidates, task.weights, task.weight_bytes)
+            self._crew.take(subject, self._seed)
             self._at = tuner
         outcomes = self._timed(tuner, batch, confirms)
         self._took[confirms].append(time.monotonic() - start)

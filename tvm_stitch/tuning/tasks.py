@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import tirx
+from tvm.ir import IRModule
 from tvm.target import Target
 
 from tir_schedules.device import Device
+from tir_schedules.kernel_ir.stage import Kernel
 from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.build import Request
 from tvm_stitch.verification.program import read_function
@@ -21,11 +22,16 @@ _BEFORE = "DeadCodeElimination"  # the last pass in front of ApplyStitchSchedule
 
 @dataclass(frozen=True)
 class Task:
-    """A kernel: what may be decided, its name in the model, and its calls in one run."""
+    """A kernel: what may be decided, its name in the model, its calls in one run.
+
+    `weights`: the places of inputs that are; a run of the model reads `weight_bytes` of such.
+    """
 
     candidates: Candidates
     name: str
     calls: int
+    weights: tuple[int, ...] = ()
+    weight_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,11 +53,9 @@ def tasks_in(model: LoweredModel) -> Tasks:
     """Return the tasks of a model that is lowered."""
     lowered, device = model.lowered, model.device
     module = lowered.stages[_BEFORE]
-    steps = read_function(module, module["main"]).walk()
-    calls = Counter(step.name for step in steps if step.kind == "kernel")
     found: dict[str, Task] = {}
     declined = {}
-    for name, count in calls.items():
+    for name, (count, weights) in _kernels(module).items():
         func = module[name]
         if not isinstance(func, tirx.PrimFunc):
             continue
@@ -60,7 +64,33 @@ def tasks_in(model: LoweredModel) -> Tasks:
             declined[name] = candidates
             continue
         key = candidates.workload.key
+        made = Task(candidates, name, count, _places(candidates.kernel, weights))
         known = found.get(key)
-        first, before = (known.name, known.calls) if known else (name, 0)
-        found[key] = Task(candidates, first, before + count)
-    return Tasks(tuple(found.values()), declined, lowered.target, device)
+        found[key] = made if known is None else replace(known, calls=known.calls + count)
+    read = sum(task.calls * _nbytes(task) for task in found.values())
+    tasks = tuple(replace(task, weight_bytes=read) for task in found.values())
+    return Tasks(tasks, declined, lowered.target, device)
+
+
+def _kernels(module: IRModule) -> dict[str, tuple[int, set[int]]]:
+    """Return how often each kernel runs, and which operands are weights in all its calls."""
+    main = module["main"]
+    program = read_function(module, main)
+    inputs = int(main.attrs["num_input"]) if main.attrs and "num_input" in main.attrs else None
+    given = program.inputs[inputs:] if inputs is not None else []
+    found: dict[str, tuple[int, set[int]]] = {}
+    for step in program.walk():
+        if step.kind == "kernel":
+            weights = {n for n, v in enumerate(step.inputs) if v.is_constant or v in given}
+            count, before = found.get(step.name, (0, weights))
+            found[step.name] = count + 1, before & weights
+    return found
+
+
+def _places(kernel: Kernel, operands: set[int]) -> tuple[int, ...]:
+    tensors = {kernel.params[operand] for operand in operands}
+    return tuple(n for n, tensor in enumerate(kernel.inputs) if tensor in tensors)
+
+
+def _nbytes(task: Task) -> int:
+    return sum(task.candidates.kernel.inputs[place].bytes for place in task.weights)

@@ -64,7 +64,7 @@ def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], Non
         device, arch = device_key(found.device), gpu_arch(found.target)
         gains = model_of(log, device, family(found.device))
         with _measuring(asked.tracker, found) as crew:
-            subject = ModelSubject(asked.model, asked.options, found.device)
+            subject = ModelSubject(asked.model, asked.options)
             forms = FormSession(subject, asking.forms, log, crew, device, asked.seed, told)
             if affordable and asked.tracker is None and not arch:  # the model's file is here
                 forms.run(*_share(asked, POLICY.forms.share))

@@ -13,14 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tir_schedules.device import Device
-
 from ..log import DeviceKey, Log, PlanChoice
 from ..measure.confirmed import above_noise, measured_twice
 from ..measure.crew import Crew
 from ..measure.measuring import Measuring
-from ..measure.outcome import Outcome
-from ..measure.subject import cache_bytes
+from ..measure.outcome import Outcome, Pace
 from ..measure.told_forms import Forms
 from .choices import key_of
 from .form_policy import DEFAULT, FormPolicy
@@ -31,13 +28,16 @@ class ModelSubject:
 
     kind = "model"
     default: Forms = ()
-    nbytes = 0  # a model's own buffers are as in use
 
-    def __init__(self, path: Path, options: Mapping[str, Any], device: Device) -> None:
-        self._path, self.cache_bytes = path, cache_bytes(device)
+    def __init__(self, path: Path, options: Mapping[str, Any]) -> None:
+        self._path = path
         self._options = dict(options)
         if options.get("profile") is not None:  # a worker runs in a folder of its own
             self._options["profile"] = str(Path(options["profile"]).resolve())
+
+    def copies(self, _pace: Pace) -> tuple[int, None]:
+        """A model's own buffers are as in use."""
+        return 1, None
 
     def message(self) -> dict[str, Any]:
         return {"path": str(self._path.resolve()), "options": self._options}

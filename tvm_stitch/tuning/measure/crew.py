@@ -70,13 +70,15 @@ class Crew:
         """Turn to another subject."""
         self._subject = subject
         self._rng = random.Random(seed)
+        sets, copied = subject.copies(self.pace)
         self._task = {
             "do": "load",
             "kind": subject.kind,
             "target": str(self._target),
             "threads": self._threads,
             "seed": seed,
-            "sets": self.pace.sets(subject.nbytes, subject.cache_bytes),
+            "sets": sets,
+            "copied": copied,
             **subject.message(),
         }
         list(self._pool.map(self._loaded, range(len(self.children))))

@@ -16,8 +16,9 @@ class Pace:
     `warm_ns` of calls go before a turn; one reading of the clock is of at least `clock_ns` of
     calls. One that takes `slow` times as long as the default in a round is not timed again. A
     kernel whose buffers fill a `cached` part of the last cache goes through copies of them that
-    fill it `streamed` times: what streams finds none of them cached. Two libraries of what is
-    confirmed that are more than `differing` times as fast as each other need a third.
+    fill it `streamed` times: what streams finds none of them cached. Of a model's weights it goes
+    through at most `copies`. Two libraries of what is confirmed that are more than `differing`
+    times as fast as each other need a third.
     """
 
     rounds: int = 5
@@ -27,6 +28,7 @@ class Pace:
     slow: float = 1.5
     cached: float = 0.5
     streamed: float = 4.0
+    copies: int = 64
     differing: float = 1.03
 
     def sets(self, nbytes: int, cache_bytes: int) -> int:
@@ -34,6 +36,14 @@ class Pace:
         if nbytes <= self.cached * cache_bytes:
             return 1
         return math.ceil(self.streamed * cache_bytes / nbytes) + 1
+
+    def weight_sets(self, nbytes: int, of_model: int, cache_bytes: int) -> int:
+        """Return how many copies of `nbytes` of weights a kernel of a model goes through.
+
+        Between two calls in a model all its other weights are read.
+        """
+        most = min(of_model, self.streamed * cache_bytes)
+        return max(1, min(self.copies, math.ceil(most / nbytes))) if nbytes else 1
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import tvm
@@ -10,6 +11,8 @@ from tir_schedules.decisions import to_json
 from tir_schedules.device import Device
 from tir_schedules.device.cuda import CudaDevice
 from tir_schedules.tuning.candidates import Candidates
+
+from .outcome import Pace
 
 
 def cache_bytes(device: Device) -> int:
@@ -22,8 +25,9 @@ class Subject(Protocol):
 
     kind: str
     default: Any
-    nbytes: int  # that one call reads and writes
-    cache_bytes: int
+
+    def copies(self, pace: Pace) -> tuple[int, Sequence[int] | None]:
+        """Return through how many copies of buffers calls go, and of which; None: of all."""
 
     def message(self) -> dict[str, Any]:
         """Return what a worker loads it from, as JSON types."""
@@ -33,15 +37,27 @@ class Subject(Protocol):
 
 
 class KernelSubject:
-    """A kernel, by what may be decided of it."""
+    """A kernel, by what may be decided of it.
+
+    Of a model, `weights` are the places of inputs that are, and a run reads `weight_bytes` of such:
+    they come from where so many lie.
+    """
 
     kind = "kernel"
 
-    def __init__(self, candidates: Candidates) -> None:
-        self.candidates = candidates
+    def __init__(
+        self, candidates: Candidates, weights: Sequence[int] = (), weight_bytes: int = 0
+    ) -> None:
+        self.candidates, self._weights, self._weight_bytes = candidates, weights, weight_bytes
         self.default = candidates.default
-        self.nbytes = sum(tensor.bytes for tensor in candidates.kernel.touched)
-        self.cache_bytes = cache_bytes(candidates.device)
+
+    def copies(self, pace: Pace) -> tuple[int, Sequence[int] | None]:
+        kernel, cache = self.candidates.kernel, cache_bytes(self.candidates.device)
+        sets = pace.sets(sum(tensor.bytes for tensor in kernel.touched), cache)
+        if sets > 1:
+            return sets, None
+        own = sum(kernel.inputs[place].bytes for place in self._weights)
+        return pace.weight_sets(own, self._weight_bytes, cache), self._weights
 
     def message(self) -> dict[str, Any]:
         return {"func": tvm.ir.save_json(self.candidates.func)}

@@ -36,7 +36,17 @@ class Bench:
         self._builder = BUILDERS[message["kind"]](message)
         arrays = self._builder.arrays(message["seed"])
         home = self._builder.home
-        self._sets = [[tvm.runtime.tensor(a, home) for a in arrays] for _ in range(message["sets"])]
+        usual = [tvm.runtime.tensor(a, home) for a in arrays]
+        copied = range(len(arrays)) if message["copied"] is None else message["copied"]
+        others = (
+            {n: tvm.runtime.tensor(arrays[n], home) for n in copied}
+            for _ in range(message["sets"] - 1)
+        )
+        self._sets = [
+            usual,
+            *([other.get(n, usual[n]) for n in range(len(arrays))] for other in others),
+        ]
+        self._turn = 0
         self._wait, threads = (_done, message["threads"]) if home == tvm.cpu() else (home.sync, 1)
         if threads not in self._meetings:
             self._meetings[threads] = Meeting.of(threads)
@@ -88,25 +98,21 @@ class Bench:
     def _slice(self, number: int, pace: Pace) -> float:
         """Return ns a call over about so long, after warm-up."""
         call, sets, clock = self._calls[number], self._sets, time.perf_counter_ns
-        warm_until, calls, start = clock() + pace.warm_ns, 0, clock()
-        while True:
-            call(*sets[calls % len(sets)])
-            calls += 1
-            now = clock()
-            if now > warm_until and calls >= len(sets):
-                break
+        warm_until, first, start = clock() + pace.warm_ns, self._turn, clock()
+        while self._turn == first or clock() < warm_until:
+            call(*sets[self._turn % len(sets)])
+            self._turn += 1
         self._wait()
-        now = clock()
-        each = max(1.0, (now - start) / calls)
+        each = max(1.0, (clock() - start) / (self._turn - first))
         inner = max(1, math.ceil(pace.clock_ns / each))
         samples = []
         for _ in range(max(3, math.ceil(pace.slice_ns / each / inner))):
             start = clock()
             for at in range(inner):
-                call(*sets[(calls + at) % len(sets)])
+                call(*sets[(self._turn + at) % len(sets)])
             self._wait()
             samples.append((clock() - start) / inner)
-            calls += inner
+            self._turn += inner
         return statistics.median(samples)
 
 

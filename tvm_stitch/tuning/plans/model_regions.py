@@ -16,6 +16,7 @@ from relay_passes.graph.op_graph import OpGraph
 from tir_schedules.device import Device
 
 from ..measure.kernel_inputs import positions
+from ..measure.outcome import Pace
 from ..measure.subject import cache_bytes
 from .partition import Partition
 from .plan_policy import DEFAULT, PlanPolicy
@@ -33,8 +34,10 @@ class RegionSubject:
         self._mod, self._target, self._device = mod, target, device
         whole = union(region.groups)
         self._kernel = whole.kernel()
-        self.nbytes = sum(tensor.bytes for tensor in (*whole.inputs(), *whole.outputs()))
-        self.cache_bytes = cache_bytes(device)
+        self._nbytes = sum(tensor.bytes for tensor in (*whole.inputs(), *whole.outputs()))
+
+    def copies(self, pace: Pace) -> tuple[int, None]:
+        return pace.sets(self._nbytes, cache_bytes(self._device)), None
 
     def message(self) -> dict[str, Any]:
         inputs = [param.ty for param in self._mod["main"].params]

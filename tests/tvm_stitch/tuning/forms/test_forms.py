@@ -81,7 +81,7 @@ class FakeCrew:
 
 
 def tuned(log: Log, saved: dict, path, **policy: object) -> tuple[FormSession, FakeCrew]:
-    subject, crew = ModelSubject(path, {"threads": 2}, device(2)), FakeCrew(saved)
+    subject, crew = ModelSubject(path, {"threads": 2}), FakeCrew(saved)
     session = FormSession(subject, ALIKE, log, crew, HERE, 1, policy=FormPolicy(**policy))
     session.run(None, None)
     return session, crew
@@ -106,7 +106,7 @@ def test_forms_that_are_slower_together_are_taken_alone(log, path):
             return Outcome(forms, 150.0, 100.0, 0.01, 9) if len(forms) > 1 else made
 
     crew = Crew({("one", "b"): 10.0, ("two", "c"): 20.0})
-    session = FormSession(ModelSubject(path, {}, device(2)), ALIKE, log, crew, HERE, 1)
+    session = FormSession(ModelSubject(path, {}), ALIKE, log, crew, HERE, 1)
     session.run(None, None)
     assert session.taken == (("two", "c"),)
 
@@ -118,7 +118,7 @@ def test_what_is_faster_in_one_library_alone_is_not_taken(log, path):
             return replace(made, ns=101.0) if forms and len(self.batches) >= 3 else made
 
     crew = Crew({("one", "b"): 10.0})
-    session = FormSession(ModelSubject(path, {}, device(2)), ALIKE, log, crew, HERE, 1)
+    session = FormSession(ModelSubject(path, {}), ALIKE, log, crew, HERE, 1)
     session.run(None, None)
     assert len(crew.batches) == 4
     assert session.taken == () and session.ns == session.default_ns == 100.0
@@ -140,7 +140,7 @@ def test_ctrl_c_leaves_all_ops_to_be_measured_anew(log, path):
                 raise KeyboardInterrupt
             return super().measure(candidates, pace)
 
-    subject, policy = ModelSubject(path, {}, device(2)), FormPolicy(batch=1)
+    subject, policy = ModelSubject(path, {}), FormPolicy(batch=1)
     crew = Crew({("one", "b"): 10.0})
     session = FormSession(subject, ALIKE, log, crew, HERE, 1, policy=policy)
     session.run(None, None)
@@ -151,7 +151,7 @@ def test_ctrl_c_leaves_all_ops_to_be_measured_anew(log, path):
 def test_a_budget_ends_it(log, path):
     crew = FakeCrew({})
     session = FormSession(
-        ModelSubject(path, {}, device(2)), ALIKE, log, crew, HERE, 1, policy=FormPolicy(batch=1)
+        ModelSubject(path, {}), ALIKE, log, crew, HERE, 1, policy=FormPolicy(batch=1)
     )
     session.run(1, None)
     assert len(crew.batches) == 1 and session.measured == {"one"}
@@ -183,7 +183,7 @@ def test_a_choice_that_is_no_form_of_an_op_is_left(log, choice):
 @pytest.mark.long
 def test_a_worker_builds_a_model_in_each_form_and_judges_it(path):
     ((op, _),) = asked(path).items()
-    builder = ModelBuilder(ModelSubject(path, {"threads": 2}, device(2)).message())
+    builder = ModelBuilder(ModelSubject(path, {"threads": 2}).message())
     candidates = [(), *(((op, form),) for form in FORMS)]
     texts = {str(number): json.dumps(each) for number, each in enumerate(candidates)}
     refused, calls = builder.build(texts)
