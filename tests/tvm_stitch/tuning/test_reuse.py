@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.outcome import Outcome
+from tvm_stitch.tuning.policy import POLICY
 from tvm_stitch.tuning.records import features_of, trial, workload_record
 from tvm_stitch.tuning.reuse import DEFAULT, LEARNT, NEAR, TUNED, Reuse
 
@@ -141,8 +143,8 @@ def test_another_number_of_threads_is_another_device(log):
     assert Reuse(log, device()).decide(SOFTMAX).how == DEFAULT
 
 
-def test_what_holds_of_many_kernels_is_learnt(log):
-    """Kernels run twice as fast in 8 tasks, whatever they compute: so does one never seen."""
+def write_of_many(log: Log) -> None:
+    """Write of kernels that run twice as fast in 8 tasks, whatever they compute."""
     rng = random.Random(2)
     for name in ("product", "convolution", "normalised", "attention"):
         made = Candidates.of(KERNELS[name](), device())
@@ -150,10 +152,21 @@ def test_what_holds_of_many_kernels_is_learnt(log):
         legal = [d for d in drawn if not isinstance(made.plan(d), str)]
         times = {d: 50.0 if d.tasks == 8 else 100.0 for d in legal}
         write(log, made, times, runs=5)
+
+
+def test_what_holds_of_many_kernels_is_learnt(log):
+    """So one that was never seen does too."""
+    write_of_many(log)
     decided = Reuse(log, device()).decide(SOFTMAX)
     assert decided.how == LEARNT
     assert decided.decisions.tasks == 8
     assert 1.2 < decided.gain < 3.0
+
+
+def test_what_is_within_some_errors_of_the_model_is_not_learnt(log):
+    """The best of many that are predicted is the one of which the model is off most."""
+    write_of_many(log)
+    assert Reuse(log, device(), replace(POLICY.reuse, errors=300.0)).decide(SOFTMAX).how == DEFAULT
 
 
 def test_the_same_log_decides_the_same(log):

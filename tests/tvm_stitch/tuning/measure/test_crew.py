@@ -6,13 +6,16 @@ import os
 import random
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
+import tvm
 
 from support import ROOT
 from support.tuning import bad_worker
 from support.tuning.kernels import KERNELS, TARGET, device
 from tir_schedules.decisions import with_knob
 from tir_schedules.tuning.candidates import Candidates
+from tvm_stitch.tuning.measure.builders import BUILDERS
 from tvm_stitch.tuning.measure.crew import Crew
 from tvm_stitch.tuning.measure.machine import LocalMachine
 from tvm_stitch.tuning.measure.outcome import Pace, Patience, outcome_of
@@ -138,3 +141,46 @@ def test_what_is_slow_in_a_round_is_not_timed_again(monkeypatch):
 def test_what_leaves_the_caches_goes_through_buffers_that_fill_them_four_times(nbytes, streams):
     sets = Pace().sets(nbytes, cache_bytes=1000)
     assert (sets - 1) * nbytes >= 4000 if streams else sets == 1
+
+
+@pytest.mark.parametrize(
+    ("weight_bytes", "sets"), [(0, 1), (16_640, 1), (16_641, 2), (166_400, 10), (10**9, 64)]
+)
+def test_a_model_reads_its_other_weights_between_two_calls(weight_bytes, sets):
+    """Of the product 31 x 65 x 64 the second operand is the weight, of 16640 bytes."""
+    subject = KernelSubject(candidates("product"), [1], weight_bytes)
+    assert subject.copies(Pace()) == (sets, [1])
+
+
+def test_of_a_model_without_weights_there_are_no_copies():
+    assert KernelSubject(candidates("product"), [], 10**9).copies(Pace()) == (1, [])
+
+
+class Told:
+    """A builder of no candidates, whose kernel takes three arrays."""
+
+    home = tvm.cpu()
+
+    def __init__(self, _message: dict) -> None: ...
+
+    def arrays(self, _seed: int) -> list[np.ndarray]:
+        return [np.full(1, n, "float32") for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("copied", "counts"), [([1], (1, 3, 1)), (None, (3, 3, 3)), ([], (1, 1, 1))]
+)
+def test_each_call_takes_the_next_copy_one_slice_after_the_other(monkeypatch, copied, counts):
+    """Else a slice began with what the last one left in the cache."""
+    monkeypatch.setitem(BUILDERS, "told", Told)
+    bench, seen = Bench(), []
+    message = {"kind": "told", "seed": 1, "threads": 1, "sets": 3, "copied": copied}
+    bench.load(message)
+    bench._calls[0] = lambda *tensors: seen.append([id(t) for t in tensors])
+    for _ in range(4):
+        bench._slice(0, Pace(warm_ns=0, clock_ns=0, slice_ns=1))
+    columns = [*zip(*seen, strict=True)]
+    assert tuple(len({*column}) for column in columns) == counts
+    for column in columns:
+        assert all(one == other for one, other in zip(column, column[3:], strict=False))
+        assert len({*column[:3]}) == len({*column})
