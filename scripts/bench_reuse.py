@@ -66,7 +66,8 @@ def _rows(name: str, how: str, found: Tasks, log: Log, args: argparse.Namespace)
             for task in found.tasks:
                 decided = reuse.decide(task.candidates)
                 tuned = decided_by(log, task.candidates, here.key)
-                crew.take(KernelSubject(task.candidates), args.seed)
+                subject = KernelSubject(task.candidates, task.weights, task.weight_bytes)
+                crew.take(subject, args.seed)
                 default_ns, gains = _fresh(task, (decided.decisions, tuned), crew)
                 yield {
                     "model": name,
