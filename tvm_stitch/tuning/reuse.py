@@ -151,8 +151,14 @@ def _gain(trial: Trial) -> float:
 
 
 def _level(trial: Trial) -> float | None:
-    """Return which level of memory held what the trial's kernel reads and writes."""
-    return None if trial.features is None else from_json(trial.features).get("level")
+    """Return which level of memory held what the trial's kernel reads and writes.
+
+    NaN, which no kernel's is, if its features are no row of numbers.
+    """
+    try:
+        return None if trial.features is None else from_json(trial.features).get("level")
+    except ValueError:
+        return math.nan
 
 
 def _is_plan(candidates: Candidates, decisions: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.outcome import Outcome
+from tvm_stitch.tuning.model.kept import keep
 from tvm_stitch.tuning.policy import POLICY
 from tvm_stitch.tuning.records import features_of, trial, workload_record
 from tvm_stitch.tuning.reuse import DEFAULT, LEARNT, NEAR, TUNED, Reuse
@@ -87,6 +89,19 @@ def test_a_kernel_in_another_level_of_memory_says_nothing(log, rows, how):
     other = Candidates.of(softmax(rows, 129), device())
     write(log, other, {next(d for d in others(other, 99) if d.tasks == 8): 50.0})
     assert Reuse(log, device()).decide(SOFTMAX).how == how
+
+
+def test_a_trial_of_damaged_features_says_nothing_of_another_size(log):
+    """The model that lies beside the log was made before they were."""
+    write_of_many(log)
+    write(log, LARGER, {next(d for d in others(LARGER, 99) if d.tasks == 8): 50.0})
+    keep(log, device_key(device()))
+    with sqlite3.connect(log.path) as database:
+        found = (LARGER.workload.key,)
+        database.execute(
+            'update stitch_trials set features = \'{"level":"x"}\' where workload = ?', found
+        )
+    assert Reuse(log, device()).decide(SOFTMAX).how != NEAR
 
 
 @pytest.mark.parametrize(("rows", "how"), [(34, DEFAULT), (200, NEAR)])
