@@ -64,9 +64,12 @@ def tasks_in(model: LoweredModel) -> Tasks:
             declined[name] = candidates
             continue
         key = candidates.workload.key
-        made = Task(candidates, name, count, _places(candidates.kernel, weights))
-        known = found.get(key)
-        found[key] = made if known is None else replace(known, calls=known.calls + count)
+        places = _places(candidates.kernel, weights)
+        if (known := found.get(key)) is not None:
+            both = tuple(place for place in known.weights if place in places)
+            found[key] = replace(known, calls=known.calls + count, weights=both)
+        else:
+            found[key] = Task(candidates, name, count, places)
     read = sum(task.calls * _nbytes(task) for task in found.values())
     tasks = tuple(replace(task, weight_bytes=read) for task in found.values())
     return Tasks(tasks, declined, lowered.target, device)
@@ -76,8 +79,8 @@ def _kernels(module: IRModule) -> dict[str, tuple[int, set[int]]]:
     """Return how often each kernel runs, and which operands are weights in all its calls."""
     main = module["main"]
     program = read_function(module, main)
-    inputs = int(main.attrs["num_input"]) if main.attrs and "num_input" in main.attrs else None
-    given = program.inputs[inputs:] if inputs is not None else []
+    inputs = main.attrs["num_input"] if main.attrs and "num_input" in main.attrs else None
+    given = {*program.inputs[int(inputs) :]} if inputs is not None else set()
     found: dict[str, tuple[int, set[int]]] = {}
     for step in program.walk():
         if step.kind == "kernel":
