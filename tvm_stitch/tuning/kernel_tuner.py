@@ -9,7 +9,6 @@ more, for longer: of many that are timed shortly the luckiest leads.
 from __future__ import annotations
 
 import itertools
-import random
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from .measure.confirmed import above_noise
 from .measure.outcome import Outcome
 from .model.gains import GainModel, gain_of
 from .model.rows import Row
+from .pairs import Pairs
 from .policy import POLICY, KernelPolicy
 from .records import features_of
 from .tasks import Task
@@ -47,6 +47,7 @@ class KernelTuner:
         self._seed, self._batch = seed, batch
         self._candidates = task.candidates
         self._search = Search(task.candidates, target, self._scores, seed)
+        self._pairs = Pairs(task.candidates, seed)
         self._gains: dict[Any, float] = {}
         self._seen: dict[Any, list[float]] = {}
         self._tried: set[Any] = set()
@@ -72,6 +73,11 @@ class KernelTuner:
     def ns(self) -> float:
         """What all calls of the kernel take in one run of the model, by the best decisions."""
         return self.task.calls * self.default_ns * 2.0**-self.gain
+
+    @property
+    def timed(self) -> int:
+        """How many candidates have a time, those that a log told of among them."""
+        return len(self._gains)
 
     @property
     def promise(self) -> float:
@@ -133,7 +139,7 @@ class KernelTuner:
         if self.stage == SEARCH:
             if self._is_fresh:
                 walked = self._uphill(self._policy.walked)
-                found = self._untried([*walked, *self._search.propose()])
+                found = self._untried([*walked, *self._paired(), *self._search.propose()])
                 if found:
                     return found
             self.stage, self._stale = DESCENT, 0
@@ -190,6 +196,7 @@ class KernelTuner:
         seen.append(gain_of(ns, default_ns))
         self._gains[decisions] = statistics.mean(seen)
         if len(seen) == 1:
+            self._pairs.tell(decisions)
             self._search.tell(decisions, ns / default_ns)
 
     def _learn(self) -> None:
@@ -204,13 +211,21 @@ class KernelTuner:
         """
         if self._model.booster is not None:
             return self._uphill(self._policy.first)
-        rng, found = random.Random(self._seed), []
-        for _ in range(self._policy.first):
-            at = self._candidates.default
-            for _ in range(rng.randint(1, self._policy.moved)):
-                at = rng.choice([at, *self._candidates.neighbours(at)])
-            found.append(at)
-        return found
+        policy = self._policy
+        return self._pairs.around(self._candidates.default, policy.first, policy.moved)
+
+    def _paired(self) -> list[Any]:
+        """Return what is near the best and has values together that were not tried so."""
+        policy = self._policy
+        near = self._pairs.around(self.best, policy.sampled, policy.moved)
+        return self._pairs.newest(self._hopeful(self._untried(near, mark=False)), policy.paired)
+
+    def _hopeful(self, decisions: Sequence[Any]) -> list[Any]:
+        """Return those that are not predicted far behind the best, what is best first."""
+        best, *scores = self._scores([self.best, *decisions])
+        known = dict(zip(decisions, scores, strict=True))
+        hopeful = (each for each in decisions if known[each] * self._policy.hopeless > best)
+        return sorted(hopeful, key=known.__getitem__, reverse=True)
 
     def _uphill(self, count: int) -> list[Any]:
         """Return the best of what a walk from the best sees, by what the model says."""
@@ -231,8 +246,7 @@ class KernelTuner:
     def _downhill(self) -> list[Any]:
         """Return what differs from the best in one knob, what is predicted best first."""
         found = self._untried(self._candidates.neighbours(self.best), mark=False)
-        found.sort(key=dict(zip(found, self._scores(found), strict=True)).__getitem__, reverse=True)
-        return self._untried(found[: self._batch])
+        return self._untried(self._hopeful(found)[: self._batch])
 
     def _untried(self, decisions: Iterable[Any], mark: bool = True) -> list[Any]:
         found = []

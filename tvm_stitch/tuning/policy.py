@@ -18,11 +18,13 @@ class KernelPolicy:
     `better`: a gain that is no noise. `stale`: batches without a better one, until the search
     descends; `patient`: until the descent ends, which sees most knobs of the best in as many.
     `again`: the best so far that are timed with each batch anew, for the luckiest leads. `hope`:
-    what a kernel may gain that nothing is known of. `confirmed`: the best that are timed once more;
-    `pooled`: batches that one was timed in before, from which on the gains of these count as well.
-    `walked`: of a batch, found on a walk by the model of so many `steps`; `first`: of the first
-    batch, where a model of other kernels is all that is known, or none: then some knobs, at most
-    `moved`, are moved at random.
+    what a kernel may gain that nothing is known of. `confirmed`: the best that are timed once more,
+    at most; `pooled`: batches that one was timed in before, from which on the gains of these count
+    as well. `walked`: of a batch, found on a walk by the model of so many `steps`; `first`: of the
+    first batch, where a model of other kernels is all that is known, or none: then some knobs, at
+    most `moved`, are moved at random. `paired`: of a batch, of so many `sampled` near the best what
+    has most values together that were not tried so. `hopeless`: what is predicted to take as many
+    times as long as the best is neither paired nor descended to.
     """
 
     better: float = math.log2(1.01)
@@ -30,12 +32,32 @@ class KernelPolicy:
     patient: int = 8
     again: int = 2
     hope: float = math.log2(1.1)
-    confirmed: int = 3
+    confirmed: int = 6
     pooled: int = 3
     walked: int = 4
     first: int = 8
     moved: int = 4
     steps: int = 6
+    paired: int = 3
+    sampled: int = 32
+    hopeless: float = 1.25
+
+
+@dataclass(frozen=True)
+class ConfirmingPolicy:
+    """Of the best of a kernel that are timed once more, for turns of `slice_ns`.
+
+    They are `few`, in two libraries. All, in as many libraries as `readings`, if the kernel is a
+    `share` of the model and that many of its candidates were `timed`; if its default is `brief_ns`
+    or less, half of these in new processes.
+    """
+
+    slice_ns: int = 4_000_000
+    few: int = 3
+    readings: int = 6
+    share: float = 0.1
+    timed: int = 32
+    brief_ns: float = 50e3
 
 
 @dataclass(frozen=True)
@@ -45,15 +67,14 @@ class SessionPolicy:
     `batch`: candidates that are measured together. `stays`: of the largest promise, above it the
     session stays with a kernel, for to turn to another takes as long as some trials. `worth`: of
     the model's time that is predicted to be gained yet, below it is not searched. `confirm_s`:
-    seconds kept at least for a kernel's confirmation, for which it is loaded and timed for longer;
-    `confirm_slice_ns`: of a turn of that.
+    seconds kept at least for a kernel's confirmation, for which it is loaded and timed for longer.
     """
 
     batch: int = 8
     stays: float = 0.7
     worth: float = 0.002
     confirm_s: float = 1.5
-    confirm_slice_ns: int = 4_000_000
+    confirming: ConfirmingPolicy = ConfirmingPolicy()
 
 
 @dataclass(frozen=True)

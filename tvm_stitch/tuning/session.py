@@ -17,7 +17,7 @@ from .kernel_tuner import CONFIRM, DONE, NEW, KernelTuner
 from .log import Log, Trial
 from .log.fingerprint import device_key
 from .log.trial import SURE
-from .measure.confirmed import measured_twice
+from .measure.confirmed import TWICE, measured_often, measured_twice
 from .measure.crew import Crew
 from .measure.fleet import Fleet
 from .measure.outcome import Outcome
@@ -52,7 +52,7 @@ class Session:
         policy: SessionPolicy = POLICY.session,
     ) -> None:
         self._policy = policy
-        slice_ns = max(policy.confirm_slice_ns, crew.pace.slice_ns)
+        slice_ns = max(policy.confirming.slice_ns, crew.pace.slice_ns)
         self._confirming = replace(crew.pace, rounds=SURE, slice_ns=slice_ns)
         self._log, self._crew, self._told = log, crew, told
         self._device, self._seed = device_key(device), seed
@@ -62,7 +62,7 @@ class Session:
         self._made: dict[KernelTuner, list[str]] = {}  # uids of trials since threads moved
         self._usual_ns = math.inf  # that threads take to meet
         self._at: KernelTuner | None = None
-        self._took: dict[bool, list[float]] = {True: [], False: []}  # confirmations, other batches
+        self._took: dict[int, list[float]] = {}  # seconds, by libraries: a batch is of one
 
     @property
     def ns(self) -> float:
@@ -130,24 +130,37 @@ class Session:
         if end is None:
             return tuners
         begun = [each for each in tuners if each.stage != NEW]
-        batch, confirmation = (_mean(self._took[confirms]) for confirms in (False, True))
-        one = max(self._policy.confirm_s, confirmation or 2.0 * batch)  # it is built twice
-        spare = end - time.monotonic() - batch - one * len(begun)
-        if spare > one:
+        new = [self._confirming_s(each) for each in tuners if each.stage == NEW]
+        spare = end - time.monotonic() - self._seconds(1) - sum(map(self._confirming_s, begun))
+        if spare > max(new, default=0.0):
             return tuners
         return begun if spare > 0.0 else []
+
+    def _confirming_s(self, tuner: KernelTuner) -> float:
+        return max(self._policy.confirm_s, self._seconds(self._to_confirm(tuner)))
+
+    def _seconds(self, libraries: int) -> float:
+        """Return what timing in so many libraries takes, as far as that is known."""
+        if took := self._took.get(libraries):
+            return sum(took) / len(took)
+        return libraries * self._seconds(1) if libraries > 1 else 0.0
+
+    def _to_confirm(self, tuner: KernelTuner) -> int:
+        """Return in how many libraries the best of a kernel are timed once more, at most."""
+        policy = self._policy.confirming
+        return policy.readings if tuner.ns >= policy.share * self.ns else TWICE
 
     def _measure(self, tuner: KernelTuner, batch: list[Any]) -> None:
         if not batch:
             return
-        start, confirms = time.monotonic(), tuner.stage == CONFIRM
+        start, libraries = time.monotonic(), self._libraries(tuner)
         if self._at is not tuner:
             task = tuner.task
             subject = KernelSubject(task.candidates, task.weights, task.weight_bytes)
             self._crew.take(subject, self._seed)
             self._at = tuner
-        outcomes = self._timed(tuner, batch, confirms)
-        self._took[confirms].append(time.monotonic() - start)
+        outcomes = self._timed(tuner, batch, libraries)
+        self._took.setdefault(libraries, []).append(time.monotonic() - start)
         before, now = self._usual_ns, self._crew.usual_ns
         if not self._made or MEETING.is_moved(now, before):
             self._usual_ns = now
@@ -162,10 +175,22 @@ class Session:
         self._made.setdefault(tuner, []).extend(each.uid for each in made)
         self._told(self)
 
-    def _timed(self, tuner: KernelTuner, batch: list[Any], confirms: bool) -> list[Outcome]:
-        if confirms:
-            return tuner.pooled(measured_twice(self._crew, batch, self._confirming))
-        return self._crew.measure(batch)
+    def _libraries(self, tuner: KernelTuner) -> int:
+        """Return in how many libraries a batch is timed."""
+        if tuner.stage != CONFIRM:
+            return 1
+        searched = tuner.timed >= self._policy.confirming.timed
+        return self._to_confirm(tuner) if searched else TWICE
+
+    def _timed(self, tuner: KernelTuner, batch: list[Any], libraries: int) -> list[Outcome]:
+        policy = self._policy.confirming
+        if libraries == 1:
+            return self._crew.measure(batch)
+        if libraries == TWICE:
+            few = batch[: 1 + policy.few]
+            return tuner.pooled(measured_twice(self._crew, few, self._confirming))
+        brief = tuner.default_ns <= policy.brief_ns
+        return measured_often(self._crew, batch, self._confirming, libraries, brief)
 
     def _trial(self, tuner: KernelTuner, outcome: Outcome) -> Trial:
         row = None if outcome.ns is None else tuner.row(outcome.decisions)
@@ -186,7 +211,3 @@ class Session:
             decisions = carried_of(tuner.task.candidates, each)
             if decisions is not None:
                 yield decisions
-
-
-def _mean(seconds: Sequence[float]) -> float:
-    return sum(seconds) / max(1, len(seconds))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
+import tvm
+from tvm import te
 from tvm.target import Target
 
 from tir_schedules import host
@@ -119,3 +122,17 @@ def test_the_cgroups_quota_caps_the_cpus(files, cpus, monkeypatch):
     files = {"/proc/self/cgroup": "0::/a", **files}
     monkeypatch.setattr(host, "_read", lambda path: files.get(str(path), ""))
     assert host._cgroup_cpus() == cpus
+
+
+def test_every_function_of_a_library_begins_at_a_cache_line():
+    x = te.placeholder((1600,), "float32")
+    func = te.create_prim_func([x, te.compute(x.shape, lambda i: x[i] * 2.0)])
+    module = tvm.IRModule({name: func.with_attr("global_symbol", name) for name in "fg"})
+    assembly = tvm.compile(module, target=targets.resolve("x86")).mod.inspect_source("asm")
+    begins = re.findall(r"\.p2align\t(\d)[^\n]*\n\t\.type\t\S+@function", assembly)
+    assert len(begins) == assembly.count("@function") > 2 and {*begins} == {"6"}
+
+
+def test_a_target_keeps_what_its_user_says_to_llvm():
+    own = {"kind": "llvm", "mcpu": "x86-64-v3", "cl-opt": ["-unroll-threshold:uint=8"]}
+    assert [*targets.resolve(own).export()["cl-opt"]] == own["cl-opt"]

@@ -52,6 +52,42 @@ def test_without_a_model_the_defaults_come_first_and_what_is_near_them(tuner):
     assert min(moved) >= 1 and 1 < max(moved) <= POLICY.kernel.moved
 
 
+def test_a_batch_has_values_together_that_were_not_tried_so(tuner, monkeypatch):
+    heard(tuner, tuner.next(), {})
+    offered = []
+    newest = tuner._pairs.newest
+
+    def kept(near, count):
+        offered.append((near, newest(near, count)))
+        return offered[-1][1]
+
+    monkeypatch.setattr(tuner._pairs, "newest", kept)
+    batch = tuner.next()
+    ((near, chosen),) = offered
+    assert len(chosen) == POLICY.kernel.paired and {*chosen} <= {*batch}
+    assert not {*near} & tuner._gains.keys()
+    heard(tuner, batch, {})
+    assert newest(chosen, 1) == []
+
+
+def test_what_is_predicted_far_behind_is_not_paired(tuner, monkeypatch):
+    heard(tuner, tuner.next(), {})
+    monkeypatch.setattr(tuner, "_scores", lambda found: [2.0, *[1.0] * (len(found) - 1)])
+    assert tuner._paired() == []
+
+
+def test_what_is_predicted_far_behind_is_not_descended_to(tuner, monkeypatch):
+    have = knobs(tuner.best)
+
+    def scores(found):
+        return [0.7 if knobs(each)["tasks"] != have["tasks"] else 1.0 for each in found]
+
+    monkeypatch.setattr(tuner, "_scores", scores)
+    tuner.stage = "descent"
+    batch = tuner._downhill()
+    assert batch and all(knobs(each)["tasks"] == have["tasks"] for each in batch)
+
+
 def heard(tuner, batch, took):
     tuner.hear([Outcome(each, took.get(each, 1000.0), 1000.0) for each in batch])
 

@@ -55,9 +55,7 @@ class Crew:
 
     def close(self) -> None:
         """End the workers and remove their files; more than once does no harm."""
-        for child in self.children:
-            if child is not None:
-                child.kill()
+        self.renew()
         self._pool.shutdown()
         self._machine.close()
 
@@ -82,6 +80,12 @@ class Crew:
             **subject.message(),
         }
         list(self._pool.map(self._loaded, range(len(self.children))))
+
+    def renew(self) -> None:
+        """End the workers: what is measured next is so in new processes."""
+        for child in self.children:
+            if child is not None:
+                child.kill()
 
     def measure(self, decisions: Sequence[Any], pace: Pace | None = None) -> list[Outcome]:
         """Return an outcome for each of some decisions, in their order."""

@@ -71,6 +71,10 @@ class Fleet:
         self._each([(crew, partial(crew.take, subject, seed)) for crew in self.crews])
         self._wait_for_one()
 
+    def renew(self) -> None:
+        """End the workers of all machines: what is measured next is so in new processes."""
+        self._each([(crew, crew.renew) for crew in self.crews])
+
     def measure(self, decisions: Sequence[Any], pace: Pace | None = None) -> list[Outcome]:
         """Return an outcome for each of some decisions, in their order.
 

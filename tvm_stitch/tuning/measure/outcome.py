@@ -91,16 +91,22 @@ class Outcome:
         return -math.inf if self.ns is None else math.log2(self.gain)
 
 
-def worse(one: Outcome, other: Outcome) -> Outcome:
-    """Return the outcome of two of the same decisions that gained less, of the runs of both."""
-    least = min(one, other, key=lambda each: each.gain)
-    return least if least.ns is None else replace(least, runs=one.runs + other.runs)
-
-
 def middle(*three: Outcome) -> Outcome:
     """Return the outcome of the same decisions that is neither best nor worst, of all runs."""
     _, found, _ = sorted(three, key=lambda each: each.gain)
     return replace(found, runs=sum(each.runs for each in three))
+
+
+def lower_median(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the median by gain of outcomes of the same decisions, of all runs.
+
+    Of an even number it is the one that gained less; a failed one if there is any.
+    """
+    order = sorted(outcomes, key=lambda each: each.gain)
+    if order[0].ns is None:
+        return order[0]
+    found = order[(len(order) - 1) // 2]
+    return replace(found, runs=sum(each.runs for each in outcomes))
 
 
 def outcome_of(decisions: Any, rounds: Sequence[float], default: Sequence[float]) -> Outcome:

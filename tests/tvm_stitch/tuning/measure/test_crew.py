@@ -184,3 +184,15 @@ def test_each_call_takes_the_next_copy_one_slice_after_the_other(monkeypatch, co
     for column in columns:
         assert all(one == other for one, other in zip(column, column[3:], strict=False))
         assert len({*column[:3]}) == len({*column})
+
+
+def test_a_renewed_crew_measures_in_new_processes():
+    made = candidates()
+    with Crew(TARGET, 2, 2, PACE) as crew:
+        crew.take(KernelSubject(made), seed=1)
+        before = [*crew.children]
+        crew.renew()
+        assert not any(child.alive for child in before)
+        (outcome,) = crew.measure([made.default])
+        assert outcome.error is None
+        assert not {*map(id, crew.children)} & {*map(id, before)}

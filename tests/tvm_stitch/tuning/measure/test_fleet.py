@@ -123,7 +123,10 @@ def test_what_a_killed_server_had_is_measured_by_the_other(address, servers):
     with Fleet(Tracker(address, KEY), TARGET, 1, device_key(here), PACE) as fleet:
         fleet.take(KernelSubject(made), seed=1)
         assert len(fleet.crews) == 2
-        first = fleet.measure(wanted[:4])
+        first = fleet.measure(wanted[:2])
+        fleet.renew()
+        assert not any(child.alive for crew in fleet.crews for child in crew.children)
+        first += fleet.measure(wanted[2:4])
         threading.Timer(0.5, ended, [servers[0]]).start()
         rest = fleet.measure(wanted[4:])
         assert len(fleet.crews) == 1
