@@ -21,6 +21,8 @@ from .indexing import COMBINES, unravelled
 from .scatters import Bound, Compute, Scatter
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
+# Of an update by its place in the order, and a point: whether it goes there, and its number.
+Asked = Callable[[int, Sequence[ir.Expr]], tuple[ir.Expr, ir.Expr]]
 SUMS = {"add": SUM, "mul": PRODUCT}
 
 
@@ -150,18 +152,35 @@ def _windowed(scatter: Scatter, bound: Bound, box: Box) -> te.Tensor:
 
 def _looked_up(scatter: Scatter, bound: Bound, table: te.Tensor) -> te.Tensor:
     """Return the result where `table` says which updates each point of `lead` gets, -1 for none."""
-    zero, combine = tirx.const(0, table.dtype), COMBINES[scatter.reduction]
+    zero = tirx.const(0, table.dtype)
 
-    def element(*at: tirx.Var) -> ir.Expr:
-        lead, rest = at[: len(scatter.lead)], at[len(scatter.lead) :]
-        value = bound.data(*at)
-        for number in range(int(table.shape[-1])):
-            row = table(*lead, number)
-            update = bound.updates(*unravelled(tirx.max(row, zero), scatter.counts), *rest)
-            value = tirx.Select(row >= zero, combine(value, update), value)
-        return value
+    def asked(number: int, lead: Sequence[ir.Expr]) -> tuple[ir.Expr, ir.Expr]:
+        row = table(*lead, number)
+        return row >= zero, tirx.max(row, zero)
 
-    return te.compute(bound.data.shape, element, "scatter")
+    return _in_turn(scatter, bound, int(table.shape[-1]), asked)
+
+
+def _in_turn(scatter: Scatter, bound: Bound, count: int, asked: Asked) -> te.Tensor:
+    """Return the result where each point takes updates one after the other.
+
+    Each is a stage: a combination has its operand twice, and some dozens written out in one
+    expression would be more than there is memory for.
+    """
+    combine, value = COMBINES[scatter.reduction], bound.data
+
+    def taken(value: te.Tensor, number: int) -> Callable[..., ir.Expr]:
+        def element(*at: tirx.Var) -> ir.Expr:
+            lead, rest = at[: len(scatter.lead)], at[len(scatter.lead) :]
+            goes, update = asked(number, lead)
+            new = bound.updates(*unravelled(update, scatter.counts), *rest)
+            return tirx.Select(goes, combine(value(*at), new), value(*at))
+
+        return element
+
+    for number in range(count):
+        value = te.compute(bound.data.shape, taken(value, number), "scatter")
+    return value
 
 
 def _last(scatter: Scatter, bound: Bound) -> te.Tensor:
@@ -179,18 +198,13 @@ def _last(scatter: Scatter, bound: Bound) -> te.Tensor:
 
 
 def _one_by_one(scatter: Scatter, bound: Bound) -> te.Tensor:
-    hits, combine = _hits(scatter, bound), COMBINES[scatter.reduction]
+    hits = _hits(scatter, bound)
 
-    def element(*at: tirx.Var) -> ir.Expr:
-        lead, rest = at[: len(scatter.lead)], at[len(scatter.lead) :]
-        value = bound.data(*at)
-        for number in range(scatter.count):
-            k = tirx.const(number)
-            new = combine(value, bound.updates(*unravelled(k, scatter.counts), *rest))
-            value = tirx.Select(hits(k, lead), new, value)
-        return value
+    def asked(number: int, lead: Sequence[ir.Expr]) -> tuple[ir.Expr, ir.Expr]:
+        k = tirx.const(number)
+        return hits(k, lead), k
 
-    return te.compute(bound.data.shape, element, "scatter")
+    return _in_turn(scatter, bound, scatter.count, asked)
 
 
 def _summed(scatter: Scatter, bound: Bound) -> te.Tensor:

@@ -17,6 +17,7 @@ import tvm_stitch
 from relay_passes.policy import POLICY
 from relay_passes.rewrites.legalize import gathered_scatters
 from relay_passes.rewrites.legalize.gathered_scatters import box_of
+from relay_passes.rewrites.legalize.named_legalize import NamedLegalize
 from support.models import relax_models as rm
 
 RNG = np.random.default_rng()
@@ -209,6 +210,28 @@ def test_few_updates_of_a_large_tensor_and_many_of_a_small_one_are_no_loops():
     small = anywhere((48,), (48,), 1).check(known=False)
     beside = of_elements((1, 8, 16), (1, 1, 16), -2).check(known=False)
     assert [model.report.fallbacks for model in (large, small, beside)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("reduction", ["add", "min", "max"])
+def test_code_grows_by_as_much_with_each_update_of_a_place(reduction):
+    def length(count):
+        def emit(_b, data, updates):
+            rows = relax.const(np.zeros((count, 1), "int64"), "int64")
+            return relax.op.scatter_nd(data, rows, updates, reduction)
+
+        given = rm.module(emit, numbers((2, 3)), numbers((count, 3)))
+        return len(NamedLegalize()(given).script())
+
+    few, some, most = map(length, (3, 6, 9))
+    assert some > few and most - some < 1.2 * (some - few)
+
+
+def test_many_updates_of_one_place_are_taken_in_turn():
+    for reduction in ("add", "max"):
+        indices = np.zeros((POLICY.gathers.of_a_place, 1), "int64")
+        data, updates = numbers((1, 5)), numbers((len(indices), 5))
+        model = Scatter("ScatterND", data, indices, updates, {"reduction": reduction}).check(True)
+        assert (model.report.kernels, model.report.fallbacks) == (1, 0)
 
 
 def test_many_updates_of_a_large_tensor_stay_a_loop():
