@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from support.tuning.kernels import KERNELS, device
@@ -54,8 +52,3 @@ def test_what_is_around_differs_in_few_knobs_and_more_than_one(pairs):
     found = pairs.around(DEFAULT, 64, 3)
     counts = [sum(knobs(each)[path] != have[path] for path in have) for each in found]
     assert len(found) == 64 and max(counts) == 3 and {1, 2} <= {*counts}
-
-
-def test_a_pair_is_of_two_knobs_values(pairs):
-    values = sorted(knobs(DEFAULT).items())
-    assert pairs._tried == {*itertools.combinations(values, 2)}

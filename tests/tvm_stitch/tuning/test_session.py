@@ -252,11 +252,31 @@ def confirmations(crew: FakeCrew, candidates: Candidates) -> list[list[Any]]:
 
 def test_what_is_most_of_the_model_is_confirmed_in_more_libraries_and_processes(log):
     crew, policy = FakeCrew(), POLICY.session.confirming
-    other = Candidates.of(product(), device())
-    session(log, crew, Task(SOFTMAX, "softmax", 90), Task(other, "product", 1)).run(Budget(300))
+    other = Candidates.of(softmax(31, 127), device())
+    running = session(log, crew, Task(SOFTMAX, "softmax", 15), Task(other, "other", 1))
+    running.run(Budget())
+    assert min(tuner.timed for tuner in running.tuners) >= policy.timed
     assert len(confirmations(crew, SOFTMAX)) == policy.readings and crew.renewed == 1
     assert 2 <= len(confirmations(crew, other)) <= 3
-    assert len(confirmations(crew, other)[0]) <= 1 + policy.few
+    assert len(running.tuners[1].finalists()) > len(confirmations(crew, other)[0])
+    assert len(confirmations(crew, other)[0]) == 1 + policy.few
+
+
+class LongCrew(FakeCrew):
+    """Its kernels take a hundred times as long."""
+
+    def _outcome(self, decisions: Any, pace: Pace | None) -> Outcome:
+        found = super()._outcome(decisions, pace)
+        if found.ns is None:
+            return found
+        return replace(found, ns=found.ns * 100.0, default_ns=found.default_ns * 100.0)
+
+
+def test_what_takes_long_is_confirmed_in_the_same_processes(log):
+    crew, policy = LongCrew(), POLICY.session.confirming
+    assert policy.brief_ns < 100.0 * DEFAULT_NS
+    session(log, crew).run(Budget(80))
+    assert len(confirmations(crew, SOFTMAX)) == policy.readings and not crew.renewed
 
 
 def test_what_was_hardly_searched_is_confirmed_twice(log):
