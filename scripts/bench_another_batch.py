@@ -21,6 +21,7 @@ from statistics import median
 import onnx
 from bench_tuning import FRESH, LIBRARIES, PROCESSES, kernels
 from git_state import described_commit
+from idle_machine import require_idle
 
 from tvm_stitch import targets
 from tvm_stitch.build import Request
@@ -39,6 +40,7 @@ SLOWEST = 0.97  # of the default's time over that by the log
 def main() -> int:
     """Return 1 if what a log of another batch decides makes a kernel slower."""
     args = _arguments()
+    require_idle()
     record = {"command": " ".join(["python scripts/bench_another_batch.py", *sys.argv[1:]])}
     record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu}
     record |= {"times": args.times, "rows": []}

@@ -24,6 +24,7 @@ from bench_reuse import decided_by
 from bench_stock_space import ScheduledSubject
 from bench_tuning import FRESH, LIBRARIES, PROCESSES, kernels, tuned
 from git_state import described_commit
+from idle_machine import require_idle
 from tvm import tirx
 from tvm_ffi import structural_equal
 
@@ -47,6 +48,7 @@ SLOWEST = 0.97  # of the own profile's time over the foreign one's
 def main() -> int:
     """Return 1 if a kernel tuned from the foreign figures is slower."""
     args = _arguments()
+    require_idle()
     record = {"command": " ".join(["python scripts/bench_foreign_profile.py", *sys.argv[1:]])}
     record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu}
     record |= {"foreign": args.foreign, "rows": []}

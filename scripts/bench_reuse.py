@@ -24,6 +24,7 @@ import zoo
 from bench_compile import MODELS
 from bench_tuning import FRESH, LIBRARIES
 from git_state import described_commit
+from idle_machine import require_idle
 
 from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch import targets
@@ -44,6 +45,7 @@ BATCH = 4
 def main() -> int:
     """Return 1 if decisions that were not tuned make a kernel slower."""
     args = _arguments()
+    require_idle()
     record = {"command": " ".join(["python scripts/bench_reuse.py", *sys.argv[1:]])}
     record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu, "rows": []}
     with Log.open(args.log) as log:

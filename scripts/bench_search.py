@@ -23,6 +23,7 @@ from typing import Any
 
 from bench_tuning import kernels, listed
 from git_state import described_commit
+from idle_machine import require_idle
 
 from tvm_stitch import targets
 from tvm_stitch.build import Request
@@ -136,6 +137,7 @@ def until(tried: list[Any], sure: dict[Any, float]) -> int | None:
 
 def main() -> int:
     args = _arguments()
+    require_idle()
     models = dict(kernels())
     first = tasks_of(Request(models[NAMES[0]](), threads=args.threads))
     record = {"command": " ".join(["python scripts/bench_search.py", *sys.argv[1:]])}

@@ -19,6 +19,7 @@ from pathlib import Path
 import tvm
 from bench_tuning import FRESH, kernels
 from git_state import described_commit
+from idle_machine import require_idle
 from tvm import tirx
 from tvm.ir import IRModule
 from tvm.ir.utils import derived_object
@@ -107,6 +108,7 @@ def _future(seconds: float | None, error: str | None) -> ms.runner.RunnerFuture:
 def main() -> int:
     """Return 1 if MetaSchedule's best is faster than ours."""
     args, models = _arguments(), kernels()
+    require_idle()
     rows = []
     for name, model in models:
         if name in args.names or name.split()[0] in args.names:

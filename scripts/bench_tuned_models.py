@@ -25,6 +25,7 @@ import zoo
 from bench_compile import MODELS
 from bench_models import PACE
 from git_state import described_commit
+from idle_machine import require_idle
 from tvm_ffi import structural_equal
 
 import tvm_stitch
@@ -44,6 +45,7 @@ TUNED, PEERS = "stitch-file", ("onnxruntime", "openvino")
 def main() -> int:
     """Return 1 if a model is slower than by its defaults."""
     args = _arguments()
+    require_idle()
     record = {"command": " ".join(["python scripts/bench_tuned_models.py", *sys.argv[1:]])}
     record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu}
     record |= {"threads": args.threads, "load_before": os.getloadavg()[0], "rows": []}

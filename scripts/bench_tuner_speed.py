@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bench_tuning import kernels
 from git_state import described_commit
+from idle_machine import require_idle
 from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule as ms
 
@@ -39,6 +40,7 @@ SPIN = "while True: pass"
 def main() -> int:
     """Return 1 if a candidate failed to be built."""
     args, rows, models = _arguments(), [], dict(kernels())
+    require_idle()
     with _busy(args.threads if args.busy else 0):
         for name in NAMES:
             found = tasks_of(Request(models[name](), threads=args.threads))

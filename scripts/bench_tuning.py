@@ -21,6 +21,7 @@ import zoo
 from bench_conv import OTHERS
 from bench_gemm import PRODUCTS
 from git_state import described_commit
+from idle_machine import require_idle
 
 from tvm_stitch import targets
 from tvm_stitch.build import Request
@@ -79,6 +80,7 @@ def _subgraph(name: str, size: str, times: int) -> onnx.ModelProto:
 def main() -> int:
     """Return 1 if a tuned kernel is slower than its default."""
     args = _arguments()
+    require_idle()
     wanted = tuple(args.names.split(","))
     record = {"command": " ".join(["python scripts/bench_tuning.py", *sys.argv[1:]])}
     record |= {"commit": described_commit(), "mcpu": targets.machine().mcpu}

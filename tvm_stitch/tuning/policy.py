@@ -68,12 +68,14 @@ class SessionPolicy:
     session stays with a kernel, for to turn to another takes as long as some trials. `worth`: of
     the model's time that is predicted to be gained yet, below it is not searched. `confirm_s`:
     seconds kept at least for a kernel's confirmation, for which it is loaded and timed for longer.
+    `taken`: CPUs of other processes, above which what is found may not suit an idle machine.
     """
 
     batch: int = 8
     stays: float = 0.7
     worth: float = 0.002
     confirm_s: float = 1.5
+    taken: float = 0.25
     confirming: ConfirmingPolicy = ConfirmingPolicy()
 
 

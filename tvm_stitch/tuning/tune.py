@@ -15,6 +15,7 @@ from tvm_stitch.runtime.gpu_driver import gpu
 from tvm_stitch.targets import gpu_arch
 
 from ..errors import StitchError
+from ..profiling.others import cpus_taken
 from .forms.choices import Asking
 from .forms.form_session import FormSession, ModelSubject
 from .log import Log
@@ -63,6 +64,7 @@ def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], Non
             raise StitchError(asked.model, "has no kernel of our templates", "compile it as it is")
         device, arch = device_key(found.device), gpu_arch(found.target)
         gains = model_of(log, device, family(found.device))
+        taken = cpus_taken() if asked.tracker is None and not arch else 0.0
         with _measuring(asked.tracker, found) as crew:
             subject = ModelSubject(asked.model, asked.options)
             forms = FormSession(subject, asking.forms, log, crew, device, asked.seed, told)
@@ -86,9 +88,17 @@ def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], Non
         samples = keep(log, device)
     place = f"cuda:{arch}" if arch else f"{found.device.threads} threads"
     head = f"{asked.model}: {len(found.tasks)} kernels, {place}, --seed {asked.seed}"
-    lines = [head, *([render_forms(forms)] if forms.measured else [])]
+    lines = [head, *([_busy(taken)] if taken > POLICY.session.taken else [])]
+    lines += [render_forms(forms)] if forms.measured else []
     lines += [render_plans(plans)] if plans.chosen else []
     return "\n".join([*lines, render(session), describe(samples, asked.seed)])
+
+
+def _busy(taken: float) -> str:
+    return (
+        f"other processes took {taken:.1f} CPUs when it began: what is found suits a machine that "
+        "busy; tune again, into a log of its own, where it is idle"
+    )
 
 
 def _share(asked: Asked, share: float) -> tuple[int | None, float | None]:

@@ -75,6 +75,14 @@ def test_the_kernels_of_the_plan_that_is_chosen_are_tuned(tmp_path, capsys):
     assert tuned and tuned <= chosen and tuned - planned
 
 
+@pytest.mark.parametrize(("taken", "told"), [(0.2, False), (0.98, True)])
+def test_a_machine_that_is_busy_is_told_of(model, tmp_path, capsys, monkeypatch, taken, told):
+    monkeypatch.setattr("tvm_stitch.tuning.tune.cpus_taken", lambda: taken)
+    arguments = ["--log", str(tmp_path / "tuning.db"), "--trials", "1", "--threads", "1"]
+    assert main(["tune", str(model), *arguments]) == 0
+    assert ("other processes took 1.0 CPUs" in capsys.readouterr().out) is told
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
