@@ -9,7 +9,7 @@ import numpy as np
 from tvm import ir, relax, te, tirx
 
 from ...policy import GatherPolicy
-from .gathered_scatters import SUMS
+from .gathered_scatters import SUMS, in_turn
 from .indexing import COMBINES, inside
 from .scatters import Bound, Compute, Scatter, shape_of
 
@@ -79,14 +79,11 @@ def _beside(scatter: Scatter, bound: Bound, axis: int, few: bool) -> te.Tensor:
     combine, shape = COMBINES[scatter.reduction], bound.data.shape
     if few:
 
-        def one_by_one(*at: tirx.Var) -> ir.Expr:
-            value = bound.data(*at)
-            for number in range(scatter.counts[axis]):
-                new = combine(value, bound.updates(*update_of(at, tirx.const(number))))
-                value = tirx.Select(hits(at, tirx.const(number)), new, value)
-            return value
+        def asked(number: int, at: Sequence[ir.Expr]) -> tuple[ir.Expr, ir.Expr]:
+            k = tirx.const(number)
+            return hits(at, k), bound.updates(*update_of(at, k))
 
-        return te.compute(shape, one_by_one, "scatter")
+        return in_turn(bound.data, combine, scatter.counts[axis], asked)
     if scatter.reduction in SUMS:
         scan = SUMS[scatter.reduction]
         nothing = tirx.const(scan.neutral, bound.data.dtype)

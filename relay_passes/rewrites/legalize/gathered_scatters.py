@@ -17,11 +17,11 @@ from tvm import ir, relax, te, tirx, topi
 from ...policy import POLICY, GatherPolicy
 from .block_scans import PRODUCT, SUM
 from .constants import KnownValues
-from .indexing import COMBINES, unravelled
+from .indexing import COMBINES, Combine, unravelled
 from .scatters import Bound, Compute, Scatter
 
 Legalizer = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
-# Of an update by its place in the order, and a point: whether it goes there, and its number.
+# Of an update by its place in the order, and an element: whether it goes there, and what it is.
 Asked = Callable[[int, Sequence[ir.Expr]], tuple[ir.Expr, ir.Expr]]
 SUMS = {"add": SUM, "mul": PRODUCT}
 
@@ -154,33 +154,35 @@ def _looked_up(scatter: Scatter, bound: Bound, table: te.Tensor) -> te.Tensor:
     """Return the result where `table` says which updates each point of `lead` gets, -1 for none."""
     zero = tirx.const(0, table.dtype)
 
-    def asked(number: int, lead: Sequence[ir.Expr]) -> tuple[ir.Expr, ir.Expr]:
-        row = table(*lead, number)
-        return row >= zero, tirx.max(row, zero)
+    def asked(number: int, at: Sequence[ir.Expr]) -> tuple[ir.Expr, ir.Expr]:
+        row = table(*at[: len(scatter.lead)], number)
+        return row >= zero, _update(scatter, bound, tirx.max(row, zero), at)
 
-    return _in_turn(scatter, bound, int(table.shape[-1]), asked)
+    return in_turn(bound.data, COMBINES[scatter.reduction], int(table.shape[-1]), asked)
 
 
-def _in_turn(scatter: Scatter, bound: Bound, count: int, asked: Asked) -> te.Tensor:
-    """Return the result where each point takes updates one after the other.
+def in_turn(data: te.Tensor, combine: Combine, count: int, asked: Asked) -> te.Tensor:
+    """Return the result where each element takes updates one after the other.
 
     Each is a stage: a combination has its operand twice, and some dozens written out in one
     expression would be more than there is memory for.
     """
-    combine, value = COMBINES[scatter.reduction], bound.data
 
     def taken(value: te.Tensor, number: int) -> Callable[..., ir.Expr]:
         def element(*at: tirx.Var) -> ir.Expr:
-            lead, rest = at[: len(scatter.lead)], at[len(scatter.lead) :]
-            goes, update = asked(number, lead)
-            new = bound.updates(*unravelled(update, scatter.counts), *rest)
-            return tirx.Select(goes, combine(value(*at), new), value(*at))
+            goes, update = asked(number, at)
+            return tirx.Select(goes, combine(value(*at), update), value(*at))
 
         return element
 
+    value = data
     for number in range(count):
-        value = te.compute(bound.data.shape, taken(value, number), "scatter")
+        value = te.compute(data.shape, taken(value, number), "scatter")
     return value
+
+
+def _update(scatter: Scatter, bound: Bound, number: ir.Expr, at: Sequence[ir.Expr]) -> ir.Expr:
+    return bound.updates(*unravelled(number, scatter.counts), *at[len(scatter.lead) :])
 
 
 def _last(scatter: Scatter, bound: Bound) -> te.Tensor:
@@ -200,11 +202,11 @@ def _last(scatter: Scatter, bound: Bound) -> te.Tensor:
 def _one_by_one(scatter: Scatter, bound: Bound) -> te.Tensor:
     hits = _hits(scatter, bound)
 
-    def asked(number: int, lead: Sequence[ir.Expr]) -> tuple[ir.Expr, ir.Expr]:
+    def asked(number: int, at: Sequence[ir.Expr]) -> tuple[ir.Expr, ir.Expr]:
         k = tirx.const(number)
-        return hits(k, lead), k
+        return hits(k, at[: len(scatter.lead)]), _update(scatter, bound, k, at)
 
-    return _in_turn(scatter, bound, scatter.count, asked)
+    return in_turn(bound.data, COMBINES[scatter.reduction], scatter.count, asked)
 
 
 def _summed(scatter: Scatter, bound: Bound) -> te.Tensor:
@@ -213,9 +215,8 @@ def _summed(scatter: Scatter, bound: Bound) -> te.Tensor:
     k, nothing = te.reduce_axis((0, scatter.count), "k"), tirx.const(scan.neutral, bound.data.dtype)
 
     def total(*at: tirx.Var) -> ir.Expr:
-        lead, rest = at[: len(scatter.lead)], at[len(scatter.lead) :]
-        update = bound.updates(*unravelled(k, scatter.counts), *rest)
-        return scan.reduce(tirx.Select(hits(k, lead), update, nothing), axis=k)
+        update = _update(scatter, bound, k, at)
+        return scan.reduce(tirx.Select(hits(k, at[: len(scatter.lead)]), update, nothing), axis=k)
 
     totals = te.compute(bound.data.shape, total, "totals")
     return te.compute(
