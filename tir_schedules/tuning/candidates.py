@@ -47,6 +47,7 @@ class Candidates:
         self.workload: Workload = workload_of(kernel)
         self.default = space.variants[0].default
         self._plans: dict[Any, Plan | str] = {}
+        self._first: dict[str, list[Any]] = {}
         self._spaces = {written(each): each for each in space.variants}
         self._decided: dict[tuple[str, tuple[int, ...]], Any] = {}
 
@@ -91,6 +92,19 @@ class Candidates:
         if decisions not in self._plans:
             self._plans[decisions] = self.backend.plan(self.kernel, decisions, self.device)
         return self._plans[decisions]
+
+    def same(self, decisions: Any) -> Any:
+        """Return those of the decisions met so far that make the same plan: the first ones.
+
+        They have a plan.
+        """
+        plan = self.plan(decisions)
+        alike = self._first.setdefault(str(plan), [])
+        for each in alike:
+            if self.plan(each) == plan:
+                return each
+        alike.append(decisions)
+        return decisions
 
     def space_of(self, decisions: Any) -> VariantSpace | None:
         """Return the variant that decisions are of, None if a knob of theirs is no candidate."""

@@ -102,7 +102,7 @@ class KernelTuner:
     def recall(self, known: Iterable[tuple[Any, float, float]]) -> None:
         """Take up decisions of the space, with their ns and those of the default."""
         for decisions, ns, default_ns in known:
-            self._tried.add(decisions)
+            self._tried.add(self._candidates.same(decisions))
             self._take(decisions, ns, default_ns)
         self._learn()
 
@@ -249,13 +249,17 @@ class KernelTuner:
         return self._untried(self._hopeful(found)[: self._batch])
 
     def _untried(self, decisions: Iterable[Any], mark: bool = True) -> list[Any]:
-        found = []
-        for each in dict.fromkeys(decisions):
-            if each not in self._tried and not isinstance(self._candidates.plan(each), str):
-                found.append(each)
+        """Return those with a plan that none was tried of, each once."""
+        made, found = self._candidates, {}
+        for each in decisions:
+            if isinstance(made.plan(each), str):
+                continue
+            same = made.same(each)
+            if same not in self._tried:
+                found.setdefault(same, each)
         if mark:
             self._tried.update(found)
-        return found
+        return [*found.values()]
 
     def _scores(self, decisions: Sequence[Any]) -> Sequence[float]:
         if not decisions:

@@ -1,6 +1,7 @@
 """A plan of decisions: the objects that their numbers name, laid out, and checked.
 
-Nothing is chosen here, and nothing refused for being slow.
+Nothing is chosen here, and nothing refused for being slow. What is asked for to no effect is left
+out: decisions that make the same code make equal plans.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _alone(reading: Reading, decisions: Decisions, vector_bytes: int) -> Plan:
             reading.attention.space,
             (),
             decisions.parallel,
-            decisions.tasks,
+            _tasks(decisions, [form.all_tiles]),
             vector_bytes=vector_bytes,
             tile_bytes=form.tile_bytes,
             streaming=form,
@@ -113,6 +114,7 @@ class _Builder:
         _refused(refuse_phases(phases, space))
         for phase in drafts:
             _refused(refuse_nests(phase, space, self._vector_bytes))
+        drafts = [replace(p, groups=tuple(_filled(g, p) for g in p.groups)) for p in drafts]
         crossing = cross_phase(space, phases)
         outputs = space.kernel.outputs
         streamed = tuple(_picked(outputs, at, "result") for at in decisions.streamed)
@@ -125,7 +127,7 @@ class _Builder:
             space,
             done,
             decisions.parallel,
-            decisions.tasks,
+            _tasks(decisions, [phase.tiles() for phase in done]),
             crossing,
             tuple(t for t in crossing if not any(t is out for out in outputs)),
             streamed,
@@ -143,6 +145,9 @@ class _Builder:
             raise Illegal("no axis of the tiles is a loop in each")
         partial = self._nodes(decided.partial)
         walked = tile[-1] if decided.serial else None
+        if not partial:  # an axis in one piece numbers no tiles
+            tile = tuple(a for a in tile if a is walked or chunks.get(a) != a.extent)
+            chunks = {atom: size for atom, size in chunks.items() if atom in tile}
         phase = Phase(nodes, tile, chunks, (), partial, serial_tile_axis=walked)
         groups = tuple(self._nest(nest, phase) for nest in decided.nests)
         return replace(phase, groups=groups)
@@ -255,6 +260,23 @@ class _Builder:
         if read == STORE:
             return found.store
         return _picked(tuple(found.reads.values()), read, "read")
+
+
+def _filled(group: LoopNest, phase: Phase) -> LoopNest:
+    """Return a nest that takes no more rows at a time than a tile has."""
+    if group.rows == 1:
+        return group
+    return replace(group, rows=min(group.rows, max(2, phase.tile_rows(group))))
+
+
+def _tasks(decisions: Decisions, tiles: Sequence[int]) -> int:
+    """Return the tasks that tiles are shared out in, each with one of some phase at least.
+
+    On one thread one of all tiles is the same loop as one of each.
+    """
+    most = max(tiles, default=1)
+    alone = not decisions.parallel and not any(phase.partial for phase in decisions.phases)
+    return 1 if alone and decisions.tasks >= most else min(decisions.tasks, most)
 
 
 def _picked(items: Sequence[T], number: int, what: str) -> T:

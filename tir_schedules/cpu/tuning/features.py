@@ -132,8 +132,8 @@ def _of_heaviest(phase: Phase, nest: LoopNest, plan: Plan) -> Feature:
         if number < 3:
             yield f"loop {number}", _log(phase.inner_extent(atom))
             yield f"loop {number} reduces", any(atom in node.reduced for node in nest.nodes)
-    if nest.rows > 1 and len(nest.dims) > 1:
-        yield "ragged rows", phase.inner_extent(nest.dims[-2]) % nest.rows / nest.rows
+    if nest.rows > 1:
+        yield "rows left over", phase.tile_rows(nest) % nest.rows / nest.rows
 
 
 def _of_nests(nests: list[LoopNest]) -> Feature:
