@@ -32,7 +32,7 @@ from tvm_stitch.tuning.kernel_tuner import KernelTuner
 from tvm_stitch.tuning.log import Log
 from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.measure.crew import Crew
-from tvm_stitch.tuning.measure.outcome import Outcome, Pace, worse
+from tvm_stitch.tuning.measure.outcome import Outcome, Pace
 from tvm_stitch.tuning.measure.subject import KernelSubject
 from tvm_stitch.tuning.model.gains import GainModel
 from tvm_stitch.tuning.model.training import samples_of, trained
@@ -91,7 +91,7 @@ class Remembering:
             batch = order[start : start + BATCH]
             first, again = (self._crew.measure(each, SURE) for each in (batch, batch[::-1]))
             found |= {
-                o.decisions: worse(o, a).gain for o, a in zip(first, again[::-1], strict=True)
+                o.decisions: min(o.gain, a.gain) for o, a in zip(first, again[::-1], strict=True)
             }
         leaders = sorted(found, key=found.__getitem__, reverse=True)[:FIRST]
         gains: dict[Any, list[float]] = {each: [] for each in leaders}

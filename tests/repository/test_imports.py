@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -202,6 +204,24 @@ def test_loading_a_model_needs_no_importer():
     assert _python("import sys, tvm_stitch; tvm_stitch.load; print('onnx' in sys.modules)") == (
         "False\n"
     )
+
+
+def test_scripts_import_what_the_packages_have():
+    """Most are run now and then: a name that was taken out is seen here."""
+    wrong = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in sorted((ROOT / "scripts").rglob("*.py"))
+        for module in sorted(_modules(path))
+        if module.split(".")[0] in OURS and not _exists(module)
+    ]
+    assert not wrong
+
+
+def _exists(module: str) -> bool:
+    """Return whether there is a module or a name of one."""
+    path, _, name = module.rpartition(".")
+    home = importlib.import_module(path)
+    return hasattr(home, name) or (hasattr(home, "__path__") and find_spec(module) is not None)
 
 
 def test_no_file_of_the_tests_imports_a_test():

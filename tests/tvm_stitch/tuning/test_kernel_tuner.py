@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from support.tuning.kernels import KERNELS, TARGET, device
-from tir_schedules.decisions import knobs
+from support.tuning.kernels import KERNELS, TARGET, device, product
+from tir_schedules.decisions import knobs, with_knob
 from tir_schedules.tuning.candidates import Candidates
 from tvm_stitch.tuning.kernel_tuner import KernelTuner
 from tvm_stitch.tuning.measure.outcome import Outcome
@@ -88,6 +88,20 @@ def test_what_is_predicted_far_behind_is_not_descended_to(tuner, monkeypatch):
     monkeypatch.setattr(tuner, "_scores", scores)
     tuner.stage = "descent"
     assert tuner._downhill() == [last]
+
+
+def test_of_decisions_that_make_the_same_code_one_is_tried():
+    made = Candidates.of(product(17, 23, 19), device())
+    tuner = KernelTuner(Task(made, "product", 1), TARGET, GainModel(), 1, 16)
+    ((row, _),) = made.default.phases[0].tile
+    cut = with_knob(made.default, "phases.0.tile", ((row, 8),))
+    alike = [with_knob(cut, "phases.0.nests.0.rows", rows) for rows in (8, 12, 14)]
+    other = with_knob(cut, "phases.0.nests.0.rows", 4)
+    assert tuner._untried([*alike, other]) == [alike[0], other]
+    assert tuner._untried([alike[2], other]) == []
+    again = KernelTuner(Task(made, "product", 1), TARGET, GainModel(), 1, 16)
+    again.recall([(alike[1], 900.0, 1000.0)])
+    assert again._untried([*alike, other]) == [other]
 
 
 def heard(tuner, batch, took):

@@ -197,11 +197,6 @@ class Phase:
         row, beside = group.dims[group.strip_level - 1], group.flattened_outer
         return self.inner_extent(row) if beside is None else self.inner_extent(beside) * row.extent
 
-    def tile_rows(self, group: LoopNest) -> int:
-        """Return the rows of a tile that a nest takes some at a time."""
-        row, beside = group.dims[group.strip_level - 1], group.flattened_outer
-        return self.inner_extent(row) if beside is None else self.inner_extent(beside) * row.extent
-
 
 @dataclass(frozen=True)
 class Guard:
