@@ -67,7 +67,8 @@ def _row(name: str, log: str, args: argparse.Namespace) -> dict:
         start, last = time.monotonic(), []
         asked = Asked(path, {"threads": args.threads}, log, None, args.budget, args.seed)
         print(tune(asked, last.append), file=sys.stderr)
-        spent, session = time.monotonic() - start, last[-1] if last else None
+        sessions = [each for each in last if isinstance(each, Session)]
+        spent, session = time.monotonic() - start, sessions[-1] if sessions else None
         how, usual = _compiled(path, log, args.threads), _is_default(path, log, args.threads)
         runs = [_beside(path, zoo.random_inputs(model), args) for _ in range(PROCESSES)]
     ratios = [_ratios(times) for times, _ in runs]

@@ -21,7 +21,7 @@ from relay_passes.fusion.take_apart import NOTHING, Apart
 from relay_passes.policy import POLICY, Policy
 from relay_passes.rewrites.legalize.named_legalize import NotLegalized
 from tir_schedules.backend import device_of
-from tir_schedules.device import Measured, llvm_features
+from tir_schedules.device import Device, Measured, llvm_features
 from tir_schedules.device.profile import ProfileError, load_profile, refuse_cpu
 from tir_schedules.fuel import Fuel, burning
 from tir_schedules.host import available_cpus
@@ -125,8 +125,13 @@ def understand(request: Request, steps: Steps | None = None) -> Asked:
 
 
 @contextlib.contextmanager
-def reading_log(log: PathLike | None) -> Iterator[LogSource | None]:
-    """Fuse and schedule by a tuning log, if there is one, in this context. Raises: StitchError."""
+def reading_log(
+    log: PathLike | None, parts: Sequence[str] | None = None
+) -> Iterator[LogSource | None]:
+    """Fuse and schedule by a tuning log, if there is one, in this context, or by parts of it.
+
+    Raises: StitchError.
+    """
     if log is None:
         yield None
         return
@@ -135,20 +140,35 @@ def reading_log(log: PathLike | None) -> Iterator[LogSource | None]:
         raise StitchError(f"log {log}", rule, "pip install 'tvm-stitch[tune]'")
     from tvm_stitch.tuning.reuse import LogSource
 
-    with LogSource.open(log) as source:
+    with LogSource.open(log, parts) as source:
         yield source
 
 
 def lower(request: Request) -> Lowered:
-    """Raises: StitchError for a user's mistake."""
+    """Lower a model: twice if a log says that the whole of it is faster by less of that log.
+
+    Raises: StitchError for a user's mistake.
+    """
     if request.fusion not in FUSIONS:
         rule = f"use one of {', '.join(FUSIONS)}"
         raise StitchError(f"fusion {request.fusion!r}", "unknown", rule)
+    with reading_log(request.log) as log:
+        if log is None:
+            return _lower(request, None)
+        lowered = _lower(dataclasses.replace(request, fuel=None, dump_dir=None), log)
+        settled = log.settles(lowered.mod, device_for(request, lowered))
+        if settled or request.fuel is not None or request.dump_dir is not None:
+            lowered = _lower(request, log)
+        return lowered
+
+
+def _lower(request: Request, log: LogSource | None) -> Lowered:
+    """Lower a model in the context of a log, if there is one."""
     stages: dict[str, IRModule] = {}
     plans: dict[str, object] = {}
     dump_dir = Path(request.dump_dir) if request.dump_dir is not None else None
     steps = Steps(dump_dir, stages.__setitem__)
-    with burning(Fuel(request.fuel)) as fuel, reading_log(request.log) as log:
+    with burning(Fuel(request.fuel)) as fuel:
         asked = understand(request, steps)
         with legalizing(asked.imported):
             mod, report = pipeline.lower(
@@ -178,6 +198,13 @@ def lower(request: Request) -> Lowered:
     return Lowered(
         asked.imported, mod, report, asked.target, asked.threads, stages, fuel, plans, steps
     )
+
+
+def device_for(request: Request, lowered: Lowered) -> Device:
+    """Return the device that a request was lowered for."""
+    target, threads, given = lowered.target, lowered.threads, request.profile
+    profile = None if given is None else measured_profile(given, target, threads)
+    return device_of(target, threads, profile)
 
 
 @contextlib.contextmanager

@@ -108,7 +108,7 @@ FLOORS = {
         "verification.samples", "verification.operators", "verification",
         "profiling", "profiling.calibration", "profiling.onnx_ops", "profiling.peers",
         "tuning.log", "tuning.measure", "tuning.model", "tuning.refit", "tuning.forms",
-        "tuning.plans", "tuning", "open_shapes", "torch", "cli",
+        "tuning.plans", "tuning.whole", "tuning", "open_shapes", "torch", "cli",
     ],
 }  # fmt: skip
 

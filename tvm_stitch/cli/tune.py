@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tvm_stitch.tuning.forms.form_session import FormSession
     from tvm_stitch.tuning.plans.plan_session import PlanSession
     from tvm_stitch.tuning.session import Session
+    from tvm_stitch.tuning.whole.whole_session import WholeSession
 
 _BUDGET_S = 300.0
 _SPAN = 1000  # of the bar
@@ -81,7 +82,7 @@ class _Bar:
         if self._progress.live.is_started:
             self._progress.stop()
 
-    def show(self, session: Session | PlanSession | FormSession) -> None:
+    def show(self, session: Session | PlanSession | FormSession | WholeSession) -> None:
         self._progress.start()  # not before: what goes wrong until then is one line
         gain = session.default_ns / session.ns
         elapsed = self._progress.tasks[0].elapsed or 0.0

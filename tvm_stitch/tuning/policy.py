@@ -9,6 +9,8 @@ from .forms import form_policy
 from .forms.form_policy import FormPolicy
 from .plans import plan_policy
 from .plans.plan_policy import PlanPolicy
+from .whole import whole_policy
+from .whole.whole_policy import WholePolicy
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class TuningPolicy:
     reuse: ReusePolicy = ReusePolicy()
     plans: PlanPolicy = plan_policy.DEFAULT
     forms: FormPolicy = form_policy.DEFAULT
+    whole: WholePolicy = whole_policy.DEFAULT
 
 
 POLICY = TuningPolicy()

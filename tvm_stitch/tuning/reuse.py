@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from tvm import tirx
+from tvm.ir import IRModule
 
+from relay_passes.fusion.stitch_ops import Planner
 from tir_schedules.decision_source import DEFAULT, TUNED, Decided, using
 from tir_schedules.device import Device
 from tir_schedules.kernel_ir.stage import Kernel
@@ -22,8 +25,15 @@ from .model.rows import from_json
 from .plans.choosing import ChoosingSource
 from .policy import POLICY, ReusePolicy
 from .records import carried_of, decisions_of, features_of
+from .whole.parts import EVERY, FUSION, KERNELS, measured_parts
 
 NEAR, LEARNT = "near", "learnt"
+_TOLD = {
+    EVERY: "",
+    (FUSION,): "; the model is faster by its fusions alone",
+    (KERNELS,): "; the model is faster by its kernels alone",
+    (): "; the model was measured no faster by it, and runs by default",
+}
 
 
 class LogSource(ChoosingSource):
@@ -33,18 +43,21 @@ class LogSource(ChoosingSource):
 
         with LogSource.open("tuning.db"):
             executable = tvm.compile(mod, target, relax_pipeline="tvm_stitch")
+
+    `parts` are what of it is asked: fusion, kernels, or as None both.
     """
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, parts: Sequence[str] | None = None) -> None:
         super().__init__(log)
+        self._parts = EVERY if parts is None else tuple(parts)
         self._reuse: dict[Device, Reuse] = {}
         self._told: dict[tuple[Device, str], Decided] = {}
         self._entered = ExitStack()
 
     @classmethod
-    def open(cls, where: str | Path) -> LogSource:
+    def open(cls, where: str | Path, parts: Sequence[str] | None = None) -> LogSource:
         """Raises: StitchError if there is no log of this release."""
-        return cls(Log.open(where))
+        return cls(Log.open(where), parts)
 
     def __enter__(self) -> LogSource:
         self._entered.enter_context(self._log)
@@ -54,10 +67,27 @@ class LogSource(ChoosingSource):
     def __exit__(self, *raised: object) -> None:
         self._entered.__exit__(*raised)
 
+    def settles(self, module: IRModule, device: Device) -> bool:
+        """Go on by less of the log if the model that is this module was measured to be faster so.
+
+        Returns whether it does.
+        """
+        before, key = self._parts, device_key(device).key
+        self._parts = measured_parts(self._log, key, module)
+        return self._parts != before
+
+    def form(self, op: str, forms: Sequence[str], device: Device) -> str:
+        return super().form(op, forms, device) if FUSION in self._parts else forms[0]
+
+    def planner(self, usual: Planner, device: Device) -> Planner:
+        return super().planner(usual, device) if FUSION in self._parts else usual
+
     def decide(self, func: tirx.PrimFunc, kernel: Kernel, device: Device) -> Decided | None:
         candidates = Candidates.of_kernel(kernel, device, func)
         if isinstance(candidates, str):
             return None
+        if KERNELS not in self._parts:
+            return Decided(candidates.default, DEFAULT, 1.0)
         key = (device, candidates.workload.key)
         if key not in self._told:
             if device not in self._reuse:
@@ -70,7 +100,7 @@ class LogSource(ChoosingSource):
         mine = self._log.count(device_key(device).key)
         others = self._log.counts()["trials"] - mine
         left = f", {others} of other devices or thread counts are left out" if others else ""
-        return f"{self._log.name}: {mine} trials of this device{left}"
+        return f"{self._log.name}: {mine} trials of this device{left}{_TOLD[self._parts]}"
 
 
 class Reuse:

@@ -6,6 +6,8 @@ from .forms.form_session import FormSession
 from .model.training import Samples, held_out, trained
 from .plans.plan_session import PlanSession
 from .session import Session
+from .whole.parts import EVERY
+from .whole.whole_session import WholeSession
 
 _SHOWN = 20
 _FEATURES = 5
@@ -48,6 +50,14 @@ def render_plans(session: PlanSession) -> str:
         f"fusion plan: {len(session.chosen)} parts measured, {len(other)} better otherwise, which "
         f"saves {saved:.1f} us where none overlap"
     )
+
+
+def render_whole(session: WholeSession) -> str:
+    """Return how many times as fast as by default the whole model is, and by what of the log."""
+    if not session.taken:
+        return "the whole model: no faster than by default, so that is what it runs by"
+    alone = "" if session.taken == EVERY else f" by its {session.taken[0]} alone"
+    return f"the whole model: {session.default_ns / session.ns:.3f} times as fast{alone}"
 
 
 def describe(samples: Samples, seed: int) -> str:

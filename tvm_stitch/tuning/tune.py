@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tvm.ir import IRModule
+
 from tir_schedules.decision_source import using
 from tir_schedules.host import available_cpus
-from tvm_stitch.build import Request
+from tvm_stitch.build import Request, lower
 from tvm_stitch.runtime.gpu_driver import gpu
 from tvm_stitch.targets import gpu_arch
 
@@ -18,7 +20,7 @@ from ..errors import StitchError
 from ..profiling.others import cpus_taken
 from .forms.choices import Asking
 from .forms.form_session import FormSession, ModelSubject
-from .log import Log
+from .log import DeviceKey, Log
 from .log.fingerprint import device_key, family
 from .lowered_model import lowered_model
 from .measure.crew import Crew
@@ -30,9 +32,12 @@ from .plans.choosing import ChoosingSource
 from .plans.model_regions import regions_of
 from .plans.plan_session import PlanSession
 from .policy import POLICY
+from .reuse import LogSource
 from .session import Budget, Session
-from .table import describe, render, render_forms, render_plans
+from .table import describe, render, render_forms, render_plans, render_whole
 from .tasks import UNFUSED, Tasks, tasks_in, tasks_of
+from .whole.parts import Parts
+from .whole.whole_session import TunedSubject, WholeSession
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,11 @@ class Asked:
     tracker: Tracker | None = None  # whose machines measure; without one this machine does
 
 
-def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], None]) -> str:
+def tune(asked: Asked, told: Callable[[Any], None]) -> str:
     """Return a table of what was found; `told` hears of each batch. Raises: StitchError.
 
-    Forms of ops come first, then parts of the fusion plan: kernels are those of what is chosen.
+    Forms of ops come first, then parts of the fusion plan: kernels are those of what is chosen. At
+    the end the model by its log is timed beside its default. `told` is given the session of each.
     """
     start = time.monotonic()
     with Log.open(asked.log, create=True) as log:
@@ -66,9 +72,10 @@ def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], Non
         gains = model_of(log, device, family(found.device))
         taken = cpus_taken() if asked.tracker is None and not arch else 0.0
         with _measuring(asked.tracker, found) as crew:
+            here = asked.tracker is None and not arch  # where the model's file is
             subject = ModelSubject(asked.model, asked.options)
             forms = FormSession(subject, asking.forms, log, crew, device, asked.seed, told)
-            if affordable and asked.tracker is None and not arch:  # the model's file is here
+            if affordable and here:
                 forms.run(*_share(asked, POLICY.forms.share))
             if forms.taken:
                 with using(chooses):
@@ -83,15 +90,40 @@ def tune(asked: Asked, told: Callable[[Session | PlanSession | FormSession], Non
             shared = (log, crew, found.target, found.device, gains, asked.seed, told)
             session = Session(found.tasks, *shared)
             session.interrupted = forms.interrupted or plans.interrupted
+            kept = POLICY.whole.share if here and affordable else 0.0
             if not session.interrupted:
-                session.run(_left(asked, forms.trials + plans.trials, start))
+                session.run(_left(asked, forms.trials + plans.trials, start, kept))
+            whole = _whole(asked, request, log, crew, device, told)
+            if here and affordable and not session.interrupted:
+                whole.run(None, _share(asked, kept)[1])
         samples = keep(log, device)
     place = f"cuda:{arch}" if arch else f"{found.device.threads} threads"
     head = f"{asked.model}: {len(found.tasks)} kernels, {place}, --seed {asked.seed}"
     lines = [head, *([_busy(taken)] if taken > POLICY.session.taken else [])]
     lines += [render_forms(forms)] if forms.measured else []
     lines += [render_plans(plans)] if plans.chosen else []
-    return "\n".join([*lines, render(session), describe(samples, asked.seed)])
+    lines += [render(session)]
+    lines += [render_whole(whole)] if whole.taken is not None else []
+    return "\n".join([*lines, describe(samples, asked.seed)])
+
+
+def _whole(
+    asked: Asked,
+    request: Request,
+    log: Log,
+    crew: Crew | Fleet,
+    device: DeviceKey,
+    told: Callable[[WholeSession], None],
+) -> WholeSession:
+    """Return what times the model by its log beside its default."""
+    where = asked.log if log.path is None else str(log.path.resolve())
+
+    def made(parts: Parts) -> IRModule:
+        with using(LogSource(log, parts)):
+            return lower(request).mod
+
+    subject = TunedSubject(asked.model, asked.options, where)
+    return WholeSession(subject, made, log, crew, device, asked.seed, told)
 
 
 def _busy(taken: float) -> str:
@@ -107,10 +139,10 @@ def _share(asked: Asked, share: float) -> tuple[int | None, float | None]:
     return trials and int(share * trials), seconds and share * seconds
 
 
-def _left(asked: Asked, trials: int, start: float) -> Budget:
-    """Return what of a budget is left for kernels."""
+def _left(asked: Asked, trials: int, start: float, kept: float) -> Budget:
+    """Return what of a budget is left for kernels, a share of it being kept."""
     spent = time.monotonic() - start
-    seconds = None if asked.seconds is None else max(0.0, asked.seconds - spent)
+    seconds = None if asked.seconds is None else max(0.0, asked.seconds * (1.0 - kept) - spent)
     return Budget(None if asked.trials is None else asked.trials - trials, seconds)
 
 

@@ -24,6 +24,7 @@ from tvm_stitch.tuning.plans.choosing import ChoosingSource
 from tvm_stitch.tuning.plans.model_regions import regions_of
 from tvm_stitch.tuning.plans.plan_policy import PlanPolicy
 from tvm_stitch.tuning.tasks import UNFUSED, tasks_in, tasks_of
+from tvm_stitch.tuning.whole.whole_session import WholeSession
 
 EVERY = PlanPolicy(doubt=1e9, runners_up=99, worth=0.0)
 
@@ -98,12 +99,13 @@ def test_a_log_that_cannot_be_is_one_line(model, capsys, arguments, told):
     assert told in error and error.count("\n") == 1
 
 
-def test_a_short_budget_is_not_spent_on_forms(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("session", [FormSession, WholeSession])
+def test_a_short_budget_is_not_spent_on_whole_models(tmp_path, capsys, monkeypatch, session):
     """A form is a build of the whole model: beside that the share of a second is nothing."""
     path, where = tmp_path / "convolution.onnx", tmp_path / "tuning.db"
     onnx.save(convolution(), path)
     begun = []
-    monkeypatch.setattr(FormSession, "run", lambda _self, *budget: begun.append(budget))
+    monkeypatch.setattr(session, "run", lambda _self, *budget: begun.append(budget))
     asked = ["tune", str(path), "--log", str(where), "--threads", "1"]
     assert main([*asked, "--budget", "1s"]) == 0
     assert not begun

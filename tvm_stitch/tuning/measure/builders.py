@@ -15,6 +15,7 @@ from tir_schedules.backend import backend, device_of
 from tir_schedules.decision_source import using
 from tir_schedules.decisions import from_json
 from tvm_stitch import api
+from tvm_stitch.build import reading_log
 from tvm_stitch.profiling.kernel_model import kernels_module
 from tvm_stitch.runtime.gpu_driver import gpu
 from tvm_stitch.targets import gpu_arch
@@ -167,9 +168,27 @@ class ModelBuilder:
         return None
 
 
+class TunedBuilder(ModelBuilder):
+    """Candidates are the parts of a tuning log that a model goes by."""
+
+    def __init__(self, message: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self._log = message["log"]
+
+    def build(self, texts: Mapping[str, str]) -> tuple[dict[str, str], dict[int, Call]]:
+        return {}, {int(number): self._by(tuple(json.loads(t))) for number, t in texts.items()}
+
+    def _by(self, parts: tuple[str, ...]) -> Call:
+        if not parts:
+            return self._usual
+        with reading_log(self._log, parts):
+            return api.compile(self._path, **self._options)
+
+
 BUILDERS = {
     "kernel": KernelBuilder,
     "function": FunctionBuilder,
     "region": RegionBuilder,
     "model": ModelBuilder,
+    "tuned": TunedBuilder,
 }

@@ -31,6 +31,22 @@ class Pace:
     copies: int = 64
     differing: float = 1.03
 
+    def copied(
+        self,
+        nbytes: int,
+        weight_bytes: int,
+        of_model: int,
+        cache_bytes: int,
+        weights: Sequence[int],
+    ) -> tuple[int, Sequence[int] | None]:
+        """Return through how many copies a part of a model goes, and of which inputs; None: of all.
+
+        Of `nbytes` that it reads and writes `weight_bytes` are weights, in these places.
+        """
+        if (sets := self.sets(nbytes, cache_bytes)) > 1:
+            return sets, None
+        return self.weight_sets(weight_bytes, of_model, cache_bytes), weights
+
     def sets(self, nbytes: int, cache_bytes: int) -> int:
         """Return how many copies of `nbytes` of buffers a kernel goes through."""
         if nbytes <= self.cached * cache_bytes:

@@ -53,11 +53,9 @@ class KernelSubject:
 
     def copies(self, pace: Pace) -> tuple[int, Sequence[int] | None]:
         kernel, cache = self.candidates.kernel, cache_bytes(self.candidates.device)
-        sets = pace.sets(sum(tensor.bytes for tensor in kernel.touched), cache)
-        if sets > 1:
-            return sets, None
         own = sum(kernel.inputs[place].bytes for place in self._weights)
-        return pace.weight_sets(own, self._weight_bytes, cache), self._weights
+        nbytes = sum(tensor.bytes for tensor in kernel.touched)
+        return pace.copied(nbytes, own, self._weight_bytes, cache, self._weights)
 
     def message(self) -> dict[str, Any]:
         return {"func": tvm.ir.save_json(self.candidates.func)}

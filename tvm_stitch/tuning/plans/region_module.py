@@ -40,8 +40,8 @@ def region_module(
     whole = union(groups)
     builder, inside = relax.BlockBuilder(), {}
     params = []
-    for number, (tensor, kind) in enumerate(_types(whole, calls).items()):
-        inside[tensor] = relax.Var(f"x{number}", kind)
+    for number, (tensor, value) in enumerate(read_by(whole, calls).items()):
+        inside[tensor] = relax.Var(f"x{number}", value.ty)
         params.append(inside[tensor])
     functions: dict[str, ir.GlobalVar] = {}
     with builder.function("main", params):
@@ -80,14 +80,14 @@ def calls_of(graph: OpGraph, block: relax.DataflowBlock) -> dict[OpNode, relax.C
     return {node: bindings[node.index].value for node in graph.nodes if node.func_hash}
 
 
-def _types(group: Group, calls: Mapping[OpNode, relax.Call]) -> dict[Tensor, ir.Type]:
-    """Return the type of each tensor that a group reads from outside."""
-    read: dict[Tensor, ir.Type] = {}
+def read_by(group: Group, calls: Mapping[OpNode, relax.Call]) -> dict[Tensor, relax.Expr]:
+    """Return what each tensor is in the model that a group reads from outside."""
+    read: dict[Tensor, relax.Expr] = {}
     for node in kernel_nodes([group]):
         arguments = calls[node].args[1]
         fields = arguments.fields if isinstance(arguments, relax.Tuple) else [arguments]
         for tensor, field in zip(node.inputs, fields, strict=True):
-            read.setdefault(tensor, field.ty)
+            read.setdefault(tensor, field)
     return {tensor: read[tensor] for tensor in group.inputs()}
 
 

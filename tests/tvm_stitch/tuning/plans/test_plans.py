@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from dataclasses import replace
@@ -27,6 +28,7 @@ from tvm_stitch.tuning.log.fingerprint import device_key
 from tvm_stitch.tuning.lowered_model import lowered_model
 from tvm_stitch.tuning.measure.builders import RegionBuilder
 from tvm_stitch.tuning.measure.outcome import PACE, Outcome
+from tvm_stitch.tuning.measure.subject import cache_bytes
 from tvm_stitch.tuning.plans import partition, plan_session
 from tvm_stitch.tuning.plans.choosing import ChoosingPlanner
 from tvm_stitch.tuning.plans.model_regions import RegionSubject, regions_of
@@ -75,6 +77,21 @@ def copies(found: list[RegionSubject]) -> list[tuple[RegionSubject, partition.Pa
     """Return the alternatives in which an op is computed more than once."""
     pairs = ((s, a.partition) for s in found for a in s.region.alternatives)
     return [(s, p) for s, p in pairs if sum(map(len, p)) > len({n for part in p for n in part})]
+
+
+def test_weights_of_a_region_come_from_where_a_models_lie():
+    """Between two calls a model reads its other weights; what lies in its inputs is as in use."""
+    model = zoo.model("encoder_decoder", layers=1)
+    mod = lowered_model(Request(model, threads=2)).lowered.stages[UNFUSED]
+    params, inputs = mod["main"].params, int(mod["main"].attrs["num_input"])
+    read = sum(math.prod(map(int, each.ty.shape)) * 4 for each in params[inputs:])
+    turned = [(subject, *subject.copies(PACE)) for subject in subjects(model)]
+    some = [(subject, count, places) for subject, count, places in turned if places]
+    assert 0 < len(some) < len(turned)
+    for subject, count, places in some:
+        kinds = [each.ty for each in subject._mod["main"].params]
+        own = sum(4 * math.prod(map(int, kinds[place].shape)) for place in places)
+        assert count == PACE.weight_sets(own, read, cache_bytes(device(2))) > 1
 
 
 def test_an_op_that_is_read_again_may_be_computed_again(log):
