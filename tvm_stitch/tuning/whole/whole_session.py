@@ -19,7 +19,7 @@ from tvm_ffi import structural_equal
 
 from ..forms.form_session import ModelSubject
 from ..log import DeviceKey, Log, PlanChoice
-from ..measure.confirmed import above_noise, measured_twice
+from ..measure.confirmed import above_noise, measured_often
 from ..measure.crew import Crew
 from ..measure.measuring import Measuring
 from .parts import EVERY, Parts, key_of
@@ -84,11 +84,15 @@ class WholeSession(Measuring):
             self._log.add_choices([self._device], [self._record(key)])
 
     def _measure(self, several: Sequence[Parts]) -> None:
-        """Take what is faster than the default for long, the fastest of several."""
+        """Take what is faster than the default in the median, the fastest of several.
+
+        Processes differ by more than rounds in one do: of these a few are enough.
+        """
         if not several:
             return
         usual = self._subject.default
-        outcomes = measured_twice(self._crew, [usual, *several], self._confirming)
+        readings, every = self._policy.readings, [usual, *several]
+        outcomes = measured_often(self._crew, every, self._crew.pace, readings, renews=True)
         self.trials += len(outcomes)
         times = {each.decisions: each for each in outcomes if each.ns is not None}
         if usual not in times:
