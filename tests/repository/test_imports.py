@@ -238,10 +238,10 @@ def _bound(path: Path) -> set[str]:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 found.add(node.id)
+                if node.id == "__all__":
+                    found |= {n.value for n in ast.walk(statement) if isinstance(n, ast.Constant)}
             elif isinstance(node, ast.alias):
                 found.add(node.asname or node.name)
-        if isinstance(statement, ast.Assign) and "__all__" in found:
-            found |= {n.value for n in ast.walk(statement.value) if isinstance(n, ast.Constant)}
     return found
 
 

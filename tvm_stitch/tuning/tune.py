@@ -64,7 +64,7 @@ def tune(asked: Asked, told: Callable[[Any], None]) -> str:
         request, chooses = Request(asked.model, **asked.options), ChoosingSource(log)
         with using(asking := Asking(chooses)):
             model = lowered_model(request)
-        affordable = POLICY.forms.begins(asked.seconds, time.monotonic() - start)
+        lowering_s = time.monotonic() - start
         found = tasks_in(model)
         if not found.tasks:
             raise StitchError(asked.model, "has no kernel of our templates", "compile it as it is")
@@ -73,9 +73,10 @@ def tune(asked: Asked, told: Callable[[Any], None]) -> str:
         taken = cpus_taken() if asked.tracker is None and not arch else 0.0
         with _measuring(asked.tracker, found) as crew:
             here = asked.tracker is None and not arch  # where the model's file is
+            affordable = here and POLICY.forms.begins(asked.seconds, lowering_s)
             subject = ModelSubject(asked.model, asked.options)
             forms = FormSession(subject, asking.forms, log, crew, device, asked.seed, told)
-            if affordable and here:
+            if affordable:
                 forms.run(*_share(asked, POLICY.forms.share))
             if forms.taken:
                 with using(chooses):
@@ -90,11 +91,11 @@ def tune(asked: Asked, told: Callable[[Any], None]) -> str:
             shared = (log, crew, found.target, found.device, gains, asked.seed, told)
             session = Session(found.tasks, *shared)
             session.interrupted = forms.interrupted or plans.interrupted
-            kept = POLICY.whole.share if here and affordable else 0.0
+            kept = POLICY.whole.share if affordable else 0.0
             if not session.interrupted:
                 session.run(_left(asked, forms.trials + plans.trials, start, kept))
             whole = _whole(asked, request, log, crew, device, told)
-            if here and affordable and not session.interrupted:
+            if affordable and not session.interrupted:
                 whole.run(None, _share(asked, kept)[1])
         samples = keep(log, device)
     place = f"cuda:{arch}" if arch else f"{found.device.threads} threads"

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -28,7 +27,6 @@ from tvm_stitch.tuning.records import features_of, trial, workload_record
 from tvm_stitch.tuning.reuse import LogSource
 from tvm_stitch.tuning.tasks import tasks_of
 from tvm_stitch.tuning.whole.parts import EVERY, FUSION, KERNELS, Parts, key_of, measured_parts
-from tvm_stitch.tuning.whole.whole_policy import WholePolicy
 from tvm_stitch.tuning.whole.whole_session import TunedSubject, WholeSession
 
 HERE = device_key(device(2))
@@ -90,11 +88,9 @@ class FakeCrew:
         return Outcome(parts, 100.0 / self._gains[parts], 100.0, 0.01, 15)
 
 
-def timed(log: Log, gains: dict, lowered=made, **policy: float) -> tuple[WholeSession, FakeCrew]:
+def timed(log: Log, gains: dict, lowered=made) -> tuple[WholeSession, FakeCrew]:
     crew = FakeCrew(gains)
-    session = WholeSession(
-        SUBJECT, lowered, log, crew, HERE, 1, policy=replace(WholePolicy(), **policy)
-    )
+    session = WholeSession(SUBJECT, lowered, log, crew, HERE, 1)
     session.run(None, None)
     return session, crew
 
